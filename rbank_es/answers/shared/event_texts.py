@@ -14,6 +14,9 @@ from rbank_es.events.codec import texts_of
 from rbank_es.events.items import ItemText
 from rbank_es.limits import answer_limits
 
+_STREAMED = ("data:", "event:", ":")
+"""How a stream of events begins, which is a response in chunks."""
+
 PROMPT_FIELDS = frozenset({(LmCalled, "request"), (LmCalled, "response"), (ContextBuilt, "texts")})
 """The texts that models were sent and answered, by type and field: left out where prompts are."""
 
@@ -99,9 +102,16 @@ def _block(words: _Words, offset: int, chars: int | None, *, hidden: bool = Fals
 
 
 def messages_of(recorded: str) -> list[dict[str, str]]:
-    """Return the messages of a recorded request or response, {role, text} each; its JSON as one where it is none."""
+    """Return the messages of a recorded request or response, {role, text} each; its JSON as one where it is none.
+
+    A streamed response is one message: the words of its chunks, joined.
+    """
     try:
-        found = list(_messages(msgspec.json.decode(recorded)))
+        if recorded.startswith(_STREAMED):
+            words = "".join(map(_words_of_chunk, recorded.splitlines()))
+            found = [{"role": "assistant", "text": words}] if words else []
+        else:
+            found = list(_messages(msgspec.json.decode(recorded)))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         # A provider of its own form, or an import: shown as it is.
         found = []
@@ -113,10 +123,27 @@ def _messages(value: object) -> Iterator[dict[str, str]]:
         return
     if system := value.get("system"):
         yield {"role": "system", "text": _text_of(system)}
-    listed = value.get("messages") or [value.get("message")]
+    choices = value.get("choices")
+    chosen = [each.get("message") for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
+    listed = value.get("messages") or chosen or [value.get("message")]
     for message in listed if isinstance(listed, list) else ():
         if isinstance(message, dict):
-            yield {"role": str(message.get("role", "")), "text": _text_of(message.get("parts"))}
+            parts = [message.get("parts"), message.get("content"), message.get("tool_calls")]
+            text = "\n".join(_text_of(part) for part in parts if part is not None)
+            yield {"role": str(message.get("role", "")), "text": text}
+
+
+def _words_of_chunk(line: str) -> str:
+    data = line.removeprefix("data:").strip()
+    if not line.startswith("data:") or data == "[DONE]":
+        return ""
+    try:
+        value = msgspec.json.decode(data)
+        delta = (value.get("choices") or [value])[0].get("delta")
+    except (msgspec.MsgspecError, RecursionError, AttributeError, TypeError, LookupError):
+        return ""  # the last one may be cut
+    words = delta.get("content") if isinstance(delta, dict) else delta
+    return words if isinstance(words, str) else ""
 
 
 def _text_of(value: object) -> str:
