@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +78,8 @@ class ModelCalls:
         """Whether the run has ended."""
         return self._closed
 
-    def recall(self, texts: Mapping[str, str]) -> None:
-        """Look for recalled texts, by the ids of their items, in the requests from now on."""
+    def recall(self, texts: Mapping[str, Sequence[str]]) -> None:
+        """Look for recalled items, each with the texts of which one will do, in the requests from now on."""
         with self._mutex:
             self._delivery.recall(texts)
 

@@ -1,13 +1,14 @@
-"""Whether what was recalled for a run reached its agent's prompts: a search for the texts in each request.
+"""Whether what was recalled for a run reached its agent's prompts: a search for the items in each request.
 
-A text was sent if one string of a request's JSON holds it. Line ends count as equal, and escapes of JSON inside of a
-string are undone, because agents put JSON into prompts. A text that was truncated or reworded was not sent.
+An item was sent if one string of a request's JSON holds one of its texts: as quoted to the agent, or in full. Line ends
+count as equal, and escapes of JSON inside of a string are undone, because agents put JSON into prompts. A text that was
+truncated or reworded is not found.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rbank_es import limits
@@ -17,18 +18,18 @@ _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class RecallDelivery:
-    """The texts recalled for a run, and those of them that its requests held. Not safe for threads by itself."""
+    """The items recalled for a run, and those of them that its requests held. Not safe for threads by itself."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, str], bool] = {}
-        """The texts that no request held yet, each after its item, and whether a request was made since."""
+        self._waiting: dict[tuple[str, tuple[str, ...]], bool] = {}
+        """The items that no request held yet, each with its texts, and whether a request was made since."""
         self._found = self._uncertain = False
 
-    def recall(self, texts: Mapping[str, str]) -> None:
-        """Add recalled texts by the ids of their items; they are looked for in later requests."""
-        for item, text in texts.items():
-            if text.strip():
-                self._waiting.setdefault((item, with_plain_line_ends(text)), False)
+    def recall(self, texts: Mapping[str, Sequence[str]]) -> None:
+        """Add recalled items, each with the texts of which one must stand in a later request."""
+        for item, ways in texts.items():
+            if worded := tuple(with_plain_line_ends(text) for text in ways if text.strip()):
+                self._waiting.setdefault((item, worded), False)
 
     @property
     def complete(self) -> bool:
@@ -36,27 +37,28 @@ class RecallDelivery:
         return not self._waiting
 
     def look(self, request: Any) -> None:
-        """Look for the texts in a request: plain data, as its JSON has it."""
+        """Look for the items in a request: plain data, as its JSON has it."""
         if self.complete:
             return
-        held = held_texts(request, {text for _, text in self._waiting})
-        self._found |= bool(held)
-        self._waiting = {key: True for key in self._waiting if key[1] not in held}
+        held = held_texts(request, {text for _, ways in self._waiting for text in ways})
+        left = {key: True for key in self._waiting if held.isdisjoint(key[1])}
+        self._found |= len(left) < len(self._waiting)
+        self._waiting = left
 
     def miss(self) -> None:
-        """Note a request that could not be searched: a text that was not found may have been in it."""
+        """Note a request that could not be searched: what was not found may have been in it."""
         self._uncertain = True
 
     @property
     def sent(self) -> bool | None:
-        """Whether every text recalled before a request stood in one; None without such a text, or if uncertain."""
+        """Whether every item recalled before a request stood in one; None without such an item, or if uncertain."""
         if self._uncertain and self.unsent:
             return None
         return False if self.unsent else True if self._found else None
 
     @property
     def unsent(self) -> tuple[str, ...]:
-        """Ids of the items whose texts stood in no request that was made after they were recalled, each once."""
+        """Ids of the items that stood in no request that was made after they were recalled, each once."""
         return tuple(dict.fromkeys(item for (item, _), asked in self._waiting.items() if asked))
 
 

@@ -20,7 +20,7 @@ LESSON = 'Look at the "porch" too.\nIts lamp is on a timer: C:\\lamps'
 
 def sent_of(*requests: Any, texts: dict[str, str] | None = None) -> tuple[bool | None, tuple[str, ...]]:
     delivery = RecallDelivery()
-    delivery.recall({"a": LESSON} if texts is None else texts)
+    delivery.recall({item: (text,) for item, text in (texts or {}).items()} if texts is not None else {"a": (LESSON,)})
     for request in requests:
         delivery.look(request)
     return delivery.sent, delivery.unsent
@@ -60,7 +60,7 @@ def test_what_is_not_known_is_null() -> None:
     assert sent_of() == (None, ())
     delivery = RecallDelivery()
     delivery.look(message("x"))
-    delivery.recall({"a": LESSON})
+    delivery.recall({"a": (LESSON,)})
     assert delivery.sent is None
     delivery.miss()
     delivery.look(message("x"))
@@ -78,7 +78,7 @@ def test_the_calls_of_a_run_tell_what_was_sent() -> None:
     with Bank.create("memory:") as bank:
         calls = ModelCalls(bank, "r1")
         ask = wrapped(lambda **named: "yes", calls)
-        calls.recall({"a": LESSON, "b": "never sent"})
+        calls.recall({"a": ("no", LESSON), "b": ("never sent",), "c": ("Notes", "no")})
         ask(messages=[{"content": ["Notes: " + LESSON]}])
         assert calls.close() == (False, ("b",))
 
