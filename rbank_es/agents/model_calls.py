@@ -13,11 +13,12 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.agents.recall_delivery import RecallDelivery
+from rbank_es.agents.recorded_values import recorded_count, recorded_name, recorded_settings, recorded_text
 from rbank_es.events import LmCalled
-from rbank_es.events.codec import encodable
-from rbank_es.events.items import one_line
 from rbank_es.events.redaction import redact, secrets
+from rbank_es.log.run_reader import read_run
 from rbank_es.models.model_call import key_of
+from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -48,13 +49,6 @@ class CallFacts(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class CallText(msgspec.Struct, frozen=True):
-    """A request, a response or an error as it is recorded: redacted, and truncated to a bound."""
-
-    text: str
-    truncated: bool = False
-
-
 class ModelCalls:
     """The record of a run's model calls, for several threads. A failure to record never reaches the agent's call.
 
@@ -70,13 +64,9 @@ class ModelCalls:
         self._hidden = secrets()
         self._delivery = RecallDelivery()
         self._left: deque[Callable[[], LmCalled]] = deque()
-        self._closed = False
+        self._closed, self._begun = False, 0
         self._mutex = threading.Lock()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the run has ended."""
-        return self._closed
+        told_of_forks.add(self)
 
     def recall(self, texts: Mapping[str, Sequence[str]]) -> None:
         """Look for recalled items, each with the texts of which one will do, in the requests from now on."""
@@ -97,6 +87,7 @@ class ModelCalls:
         with self._mutex:
             if self._closed:
                 return None
+            self._begun += 1
             try:
                 self._delivery.look(request)
                 searched = whole or self._delivery.complete
@@ -106,42 +97,31 @@ class ModelCalls:
                 self._delivery.miss()
             return self.run
 
-    def text(self, text: str, most: int) -> CallText:
-        """Return a text as it is recorded, of at most `most` bytes in UTF-8."""
-        # Redact before truncating: half a key would escape redaction.
-        data = redact(encodable(text), self._hidden).encode()
-        return CallText(data[:most].decode("utf-8", "ignore"), len(data) > most)
-
-    def name(self, model: object) -> str:
-        """Return a model's name as a fact: on one line, without keys; that of the run if the call gives none."""
-        given = model if isinstance(model, str) and model.strip() else self.model or "unknown"
-        return one_line(redact(encodable(given), self._hidden), limits.NAME_CHARS)
-
     def event(self, facts: CallFacts) -> LmCalled:
         """Return the event of a call: redacted, within bounds, with its tokens where the usage has them."""
-        request = self.text(facts.request, limits.LM_REQUEST_BYTES)
-        response = self.text(facts.response or "", limits.LM_RESPONSE_CHARS)
-        whole = {
-            "request": facts.request_whole and not request.truncated,
-            "response": facts.whole and not response.truncated,
+        hidden = self._hidden
+        request, response = recorded_text(facts.request, hidden), recorded_text(facts.response, hidden)
+        cut = {
+            "request": request.cut or not facts.request_whole,
+            "response": response.cut or not facts.whole,
         }
         details = facts.usage.get("prompt_tokens_details") or facts.usage.get("input_tokens_details")
         return LmCalled(
             run=facts.run,
             role="agent",
-            model=self.name(facts.asked.get("model")),
+            model=recorded_name(redact(str(facts.asked.get("model") or self.model), hidden)),
             attempt=facts.attempt,
-            parameters={name: facts.asked[name] for name in _SAMPLING if _is_setting(facts.asked.get(name))},
+            parameters=recorded_settings({name: facts.asked[name] for name in _SAMPLING if name in facts.asked}),
             tokens_in=_count(facts.usage, "prompt_tokens", "input_tokens"),
             tokens_out=_count(facts.usage, "completion_tokens", "output_tokens"),
             tokens_cached=_count(details if isinstance(details, dict) else {}, "cached_tokens"),
             duration_s=round(facts.duration_s, 6),
             error_code=facts.error_code,
-            previews=tuple(name for name, is_whole in whole.items() if not is_whole),
+            previews=tuple(name for name, is_cut in cut.items() if is_cut),
             request_key=key_of(request.text),
             request=request.text,
             response=response.text if facts.response is not None else None,
-            error=self.text(facts.error, limits.ERROR_CHARS).text if facts.error else None,
+            error=recorded_text(facts.error, hidden).text[: limits.ERROR_CHARS] if facts.error else None,
         )
 
     def record(self, made: Callable[[], LmCalled]) -> None:
@@ -164,25 +144,30 @@ class ModelCalls:
             while True:
                 self.record(self._left.popleft())
 
-    def close(self) -> tuple[bool | None, tuple[str, ...]]:
-        """End the run's calls; return whether what was recalled was sent (None: unknown), and the items that were not.
-
-        They are `recall_sent` and `recall_unsent` of the run's end.
-        """
+    def delivery(self) -> tuple[bool | None, tuple[str, ...]]:
+        """Return whether what was recalled was sent (None: unknown), and the items that were not."""
         self.flush()
         with self._mutex:
+            sent, unsent = self._delivery.sent, self._delivery.unsent
+        if sent is False and self._called_elsewhere():
+            return None, ()
+        return sent, unsent if sent is False else ()
+
+    def _called_elsewhere(self) -> bool:
+        """Return whether the run has calls of other processes, forked children, whose requests were not searched."""
+        calls = read_run(self._bank.log, self.run, types={"lm_called"}).lm_calls
+        return sum(call.role == "agent" for call in calls) > self._begun
+
+    def close(self) -> None:
+        """End the run's calls: later ones belong to no run."""
+        with self._mutex:
             self._closed = True
-            sent = self._delivery.sent
-            return sent, self._delivery.unsent if sent is False else ()
 
-
-def _is_setting(value: Any) -> bool:
-    if isinstance(value, str):
-        return len(value) <= limits.NAME_CHARS
-    return isinstance(value, bool | int | float) and abs(value) <= limits.COUNT_MOST
+    def forget_parent(self) -> None:
+        """See `Forkable.forget_parent`: calls of a child are the run's, but its parent can't know of them."""
+        self._mutex = threading.Lock()
 
 
 def _count(usage: Mapping[str, Any], *names: str) -> int | None:
     """Return the first of some counts that a usage has; None without one that can be counted."""
-    value = next((usage[name] for name in names if usage.get(name) is not None), None)
-    return value if type(value) is int and 0 <= value <= limits.COUNT_MOST else None
+    return recorded_count(next((usage[name] for name in names if usage.get(name) is not None), None))

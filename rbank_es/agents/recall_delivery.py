@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
+
+if TYPE_CHECKING:
+    from rbank_es.bank.agent_run import Lessons
 
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -60,6 +63,19 @@ class RecallDelivery:
     def unsent(self) -> tuple[str, ...]:
         """Ids of the items that stood in no request that was made after they were recalled, each once."""
         return tuple(dict.fromkeys(item for (item, _), asked in self._waiting.items() if asked))
+
+
+def lesson_texts(lessons: Lessons) -> dict[str, tuple[str, ...]]:
+    """Return the texts of the items that a recall added: its quote in the recall's text, and the item's content."""
+    lines = lessons.text.split("\n")
+    added = {item.id: item for item in lessons.items if item.id in lessons.added}
+    texts = dict[str, tuple[str, ...]]()
+    for id, item in added.items():
+        start = f"- [{id}] "
+        # An id that can't stand in brackets has its line somewhere in the whole.
+        quote = next((line.removeprefix(start) for line in lines if line.startswith(start)), lessons.text)
+        texts[id] = (quote, item.content or item.desc)
+    return texts
 
 
 def held_texts(request: Any, texts: set[str]) -> set[str]:

@@ -20,9 +20,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from rbank_es import __version__, limits
+from rbank_es.agents.model_calls import ModelCalls
+from rbank_es.agents.plain_values import PlainValues
+from rbank_es.agents.recall_delivery import lesson_texts
 from rbank_es.agents.recorded_values import (
     RecordedText,
     recorded_amount,
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.bank.agent_run import Lessons
 
+Client = TypeVar("Client")
+
 JUDGE_VERSION = "1"
 """The version of a judge that is no part of this project: its name says what it is."""
 
@@ -75,6 +80,7 @@ class RunRecorder:
         self._began, self._ended = False, False
         self._steps, self._began_s = 0, 0.0
         self._context: ContextBuilt | None = None
+        self._calls = ModelCalls(bank, self.id, self._facts["model"])
         told_of_forks.add(self)
 
     @property
@@ -164,6 +170,7 @@ class RunRecorder:
         error: str | None = None,
     ) -> None:
         given = texts or {}
+        sent, unsent = self._calls.delivery()
         event = RunFinished(
             id=self._end_id,
             run=self.id,
@@ -171,6 +178,8 @@ class RunRecorder:
             answer_chars=given["answer"].chars if "answer" in given else None,
             duration_s=max(0.0, round(time.perf_counter() - self._began_s, 6)),
             error_code=code,
+            recall_sent=sent,
+            recall_unsent=unsent,
             error=error,
             **_fields(given),
         )
@@ -178,6 +187,7 @@ class RunRecorder:
         with suppress(DuplicateEvent):
             self._bank.append(event)
         self._ended = True
+        self._calls.close()
         if self._mark is not None:
             self._mark.release()
 
@@ -209,6 +219,7 @@ class RunRecorder:
                 )
                 if append_recall(self._bank, found):
                     self._context = found.context
+                    self._calls.recall(lesson_texts(found.lessons))
                     return found.lessons
         raise LogBusy(self._bank.place, time.perf_counter() - began_s)
 
@@ -268,6 +279,11 @@ class RunRecorder:
         """See `AgentRun.call`."""
         hidden = secrets()
         code, message = (None, None) if error is None else recorded_error(error, hidden)
+        given = {"request": request, "response": response}
+        texts = {name: recorded_json(value, hidden) for name, value in given.items() if value is not None}
+        if role == "agent":
+            values = PlainValues(limits.LM_REQUEST_BYTES)
+            self._calls.begin(values.of(request), whole=request is not None and values.whole)
         self._record(
             "call",
             LmCalled(
@@ -281,11 +297,18 @@ class RunRecorder:
                 cost_usd=recorded_amount(cost_usd, limits.EVENT_USD),
                 duration_s=recorded_amount(duration_s, limits.EVENT_S),
                 error_code=code,
-                request=None if request is None else recorded_json(request, hidden).text,
-                response=None if response is None else recorded_json(response, hidden).text,
                 error=message,
+                **_fields(texts),
             ),
         )
+
+    def wrap(self, client: Client) -> Client:
+        """See `AgentRun.wrap`."""
+        from rbank_es.agents.wrapped_clients import wrapped  # an agent may record its calls by hand, or not at all
+
+        with self._lock:
+            self._require_running("wrap")
+            return wrapped(client, self._calls)
 
     def note(self, note: object) -> None:
         """See `AgentRun.note`."""

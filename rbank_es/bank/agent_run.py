@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, cast
+from typing import Any, Literal, Protocol, Self, TypeVar, cast
 
 from msgspec import Struct
 
@@ -15,6 +15,8 @@ from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import Role, VerdictValue
 from rbank_es.system.registry import Registry
+
+Client = TypeVar("Client")
 
 
 class Lessons(Struct, frozen=True, kw_only=True):
@@ -105,6 +107,15 @@ class AgentRun(Protocol):
         error: object = None,
     ) -> None:
         """Record a call of a model, as it was sent and answered. `model` is that of the run unless given."""
+        ...
+
+    def wrap(self, client: Client) -> Client:
+        """Return a client whose calls are recorded: an OpenAI client, a `dspy.LM`, or a function that asks a model.
+
+        The client itself is not changed. Answers and exceptions arrive as they are, whatever becomes of the record: a
+        failure of that is a `RuntimeWarning`. Calls that begin after the end of the run are recorded as those of none.
+        Raises `BadInput` for anything else.
+        """
         ...
 
     def note(self, note: object) -> None:

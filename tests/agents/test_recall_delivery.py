@@ -80,7 +80,7 @@ def test_the_calls_of_a_run_tell_what_was_sent() -> None:
         ask = wrapped(lambda **named: "yes", calls)
         calls.recall({"a": ("no", LESSON), "b": ("never sent",), "c": ("Notes", "no")})
         ask(messages=[{"content": ["Notes: " + LESSON]}])
-        assert calls.close() == (False, ("b",))
+        assert calls.delivery() == (False, ("b",))
 
 
 # ---------------------------------------------------------------- the law

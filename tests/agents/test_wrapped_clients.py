@@ -16,12 +16,13 @@ from typing import Any
 import openai
 import pytest
 
-from rbank_es import Bank, limits
+from rbank_es import Bank
 from rbank_es.agents.model_calls import ModelCalls
 from rbank_es.agents.wrapped_clients import wrapped
 from rbank_es.answers.shared.event_texts import messages_of
 from rbank_es.errors import BadInput, LogBusy
 from rbank_es.events import LmCalled
+from rbank_es.limits import agent_limits
 from tests.models.openai_server import (
     OpenAiServer,
     closing,
@@ -181,7 +182,7 @@ def test_a_stream_that_its_reader_leaves_is_recorded(bank: Bank, calls: ModelCal
             stream.close()
         del stream
         gc.collect()
-    calls.close()
+    calls.delivery()
     [call] = recorded(bank)
     assert call.error_code == "closed_early" and "the " in str(call.response)
 
@@ -268,7 +269,7 @@ def test_a_huge_answer_is_recorded_within_bounds(bank: Bank, calls: ModelCalls) 
     with openai_server(["b" * 3_000_000]) as server:
         assert len(ask(wrapped(client_of(server), calls)).choices[0].message.content) == 3_000_000
     [call] = recorded(bank)
-    assert len(str(call.response)) == limits.LM_RESPONSE_CHARS and call.previews == ("response",)
+    assert len(str(call.response)) == agent_limits.RECORDED_CHARS and call.previews == ("response",)
     assert call.tokens_out == 1 and call.error_code is None
 
 
@@ -401,8 +402,8 @@ def test_any_reply_is_recorded_and_returned_as_it_is(
 def test_huge_arguments_and_replies_are_recorded_within_bounds(bank: Bank, calls: ModelCalls, huge: Any) -> None:
     assert wrapped(lambda prompt: huge, calls)(huge) is huge
     [call] = recorded(bank)
-    assert len(str(call.response).encode()) <= limits.LM_RESPONSE_CHARS and call.previews == ("request", "response")
-    assert len(str(call.request).encode()) <= limits.LM_REQUEST_BYTES
+    assert max(len(str(call.response)), len(str(call.request))) <= agent_limits.RECORDED_CHARS
+    assert call.previews == ("request", "response")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,131 @@
+"""A recorded run says at its end whether what it recalled reached a prompt, whichever way its calls are recorded."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from typing import Any
+
+import openai
+import pytest
+
+from rbank_es import Bank
+from rbank_es.answers.runs import RunRow
+from rbank_es.bank.agent_run import AgentRun, Lessons
+from rbank_es.errors import BadInput
+from tests.models.openai_server import openai_server
+
+TASK = "Which lamps are lit?"
+Agent = Callable[[AgentRun, Lessons], Any]
+
+
+@pytest.fixture
+def bank() -> Any:
+    with Bank.create("memory:") as bank:
+        bank.remember("Ask for lamps", "Which lamps are lit is asked of lamps: lights are no lamps.", src="success")
+        bank.remember("Never trust a switch", "Of lamps that are lit, a switch says nothing.", src="failure")
+        yield bank
+
+
+def row_of(bank: Bank, agent: Agent) -> tuple[RunRow, tuple[str, ...] | None]:
+    """Let an agent make one run, and return what the bank says of it."""
+    with bank.record(TASK) as run:
+        agent(run, run.recall())
+        run.finish("the hall's")
+    found = bank.run(run.id)
+    return found.run, found.recall_unsent
+
+
+def asking(prompt: Callable[[Lessons], Any]) -> Agent:
+    """An agent that asks a wrapped function."""
+    return lambda run, lessons: run.wrap(lambda words: "the hall's")(prompt(lessons))
+
+
+def calling(prompt: Callable[[Lessons], Any]) -> Agent:
+    """An agent that records its calls by hand."""
+    return lambda run, lessons: run.call(request=[{"role": "user", "content": prompt(lessons)}], response="x")
+
+
+@pytest.mark.parametrize("agent", [asking, calling])
+def test_lessons_in_a_prompt_were_sent(bank: Bank, agent: Callable[[Any], Agent]) -> None:
+    """As `recall` quotes them, or in the agent's own form with their words whole."""
+    forms = [
+        str,
+        lambda lessons: f"Notes:\n{lessons.text}\n\n{TASK}",
+        lambda lessons: "\n".join(f"* {item.content}" for item in lessons.items),
+    ]
+    for form in forms:
+        row, unsent = row_of(bank, agent(form))
+        assert (row.recall_sent, unsent) == (True, ())
+
+
+@pytest.mark.parametrize("agent", [asking, calling])
+def test_lessons_that_reached_no_prompt_are_named(bank: Bank, agent: Callable[[Any], Agent]) -> None:
+    recalled: list[Lessons] = []
+    row, unsent = row_of(bank, agent(lambda lessons: recalled.append(lessons) or TASK))  # type: ignore[func-returns-value]
+    assert (row.recall_sent, unsent) == (False, recalled[0].added)
+    row, unsent = row_of(bank, agent(lambda lessons: lessons.text[: len(lessons.text) - 9]))
+    assert row.recall_sent is False and len(unsent or ()) == 1
+
+
+def test_where_nothing_is_known_nothing_is_said(bank: Bank) -> None:
+    """No call recorded; a call without its request; nothing recalled."""
+    assert row_of(bank, lambda run, lessons: None)[0].recall_sent is None
+    assert row_of(bank, lambda run, lessons: run.call(response="x"))[0].recall_sent is None
+    with bank.record(TASK) as run:
+        run.call(request="x")
+        run.finish()
+    assert bank.run(run.id).run.recall_sent is None
+
+
+def test_an_agent_that_raises_still_says_what_it_sent(bank: Bank) -> None:
+    with pytest.raises(ValueError, match="mine"), bank.record(TASK) as run:
+        run.wrap(lambda words: "x")(run.recall().text)
+        raise ValueError("mine")
+    row = bank.run(run.id).run
+    assert (row.outcome, row.recall_sent) == ("failed", True)
+
+
+def test_calls_of_an_openai_client_tell_it_too(bank: Bank) -> None:
+    """And are the run's: with their tokens."""
+    with openai_server(["the hall's"]) as server:
+        client = openai.OpenAI(base_url=server.url, api_key="sk-of-nobody", max_retries=0)
+
+        def agent(run: AgentRun, lessons: Lessons) -> None:
+            asked: list[Any] = [{"role": "system", "content": lessons.text}, {"role": "user", "content": TASK}]
+            run.wrap(client).chat.completions.create(model="stub", messages=asked)
+
+        row, _ = row_of(bank, agent)
+    assert (row.recall_sent, row.lm_calls, row.tokens_in, row.tokens_out) == (True, 1, 10, 2)
+
+
+def test_a_client_is_wrapped_only_while_the_run_goes_on(bank: Bank) -> None:
+    """A wrapped one goes on to answer, and its calls are of no run."""
+    with bank.record(TASK) as run:
+        ask = run.wrap(lambda words: "x")
+        run.finish()
+    with pytest.raises(BadInput, match="wrap: the run .* has ended"):
+        run.wrap(lambda words: "x")
+    assert ask("late") == "x" and bank.run(run.id).run.lm_calls is None
+    [late] = bank.events(types=("lm_called",))
+    assert getattr(late, "run", "") is None
+
+
+def ask_in_child(ask: Callable[[str], str], words: str) -> None:
+    assert ask(words) == "x"
+
+
+def test_a_call_of_a_forked_child_is_recorded_and_leaves_open_what_was_sent(tmp_path: Any) -> None:
+    """The parent can't search the child's prompt, so it doesn't say that a lesson was not sent."""
+    with Bank.create(tmp_path / "bank") as bank:
+        bank.remember("Ask for lamps", "Which lamps are lit is asked of lamps.", src="success")
+        with bank.record(TASK) as run:
+            ask, lessons = run.wrap(lambda words: "x"), run.recall()
+            ask("no lesson")
+            child = multiprocessing.get_context("fork").Process(target=ask_in_child, args=(ask, lessons.text))
+            child.start()
+            child.join(30)
+            assert child.exitcode == 0
+            run.finish()
+        row = bank.run(run.id).run
+        assert (row.lm_calls, row.recall_sent) == (2, None)
