@@ -158,7 +158,9 @@ class BadBankName(BadInput):
 class BankNotFound(BadInput):
     """There is no bank at a place."""
 
-    def __init__(self, place: str, advice: str = "Make one with: rbank-es init BANK") -> None:
+    def __init__(
+        self, place: str, advice: str = "Make one with: rbank-es init BANK, in Python with create=True"
+    ) -> None:
         self.place, self.advice = place, advice
         super().__init__(f"no bank at {place}. {advice}")
 

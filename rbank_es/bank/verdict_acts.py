@@ -15,7 +15,7 @@ from rbank_es.bank.ids import StateIds, exact_id
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, JudgmentOverruled
-from rbank_es.events.run_events import VerdictValue
+from rbank_es.events.run_events import VerdictValue, verdict_value
 from rbank_es.system.progress import OnProgress
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
@@ -51,7 +51,7 @@ class VerdictActs(OpenBank):
     def overrule(
         self,
         run: str,
-        verdict: VerdictValue,
+        verdict: bool | VerdictValue,
         *,
         reason: str,
         by: str | None = None,
@@ -60,11 +60,15 @@ class VerdictActs(OpenBank):
     ) -> Correction:
         """Give a person's verdict on a run, which no judge outranks, and correct what was learned from it.
 
+        True and False are `success` and `failure`.
         With `influence`, extractions from runs that had been given items which left are set aside too, while this
         verdict stands. A verdict that a person gave already appends nothing.
-        Raises `NotInBank` for the run, `BadInput` without a reason.
+        Raises `NotInBank` for the run, `BadInput` without a reason or for what is no verdict.
         """
-        return self._overrule([Ruling(run, verdict, reason, by)], influence, dry_run)
+        value = verdict_value(verdict)
+        if value is None:
+            raise BadInput(f"{verdict!r} is no verdict: give success, failure or undecided")
+        return self._overrule([Ruling(run, value, reason, by)], influence, dry_run)
 
     def overrule_many(self, rulings: Iterable[Ruling], *, influence: bool = False, dry_run: bool = False) -> Correction:
         """Give many verdicts in one correction.

@@ -117,6 +117,19 @@ def test_the_same_verdict_of_a_person_twice_appends_nothing(bank: Bank, abc: tup
     assert again.verdicts == {"r1": "failure"}
 
 
+@pytest.mark.parametrize(("given", "verdict"), [(True, "success"), (False, "failure"), ("undecided", "undecided")])
+def test_a_person_may_say_yes_and_no_as_a_judge_may(bank: Bank, given: Any, verdict: str) -> None:
+    assert bank.overrule("r1", given, reason="I looked").verdicts == {"r1": verdict}
+
+
+@pytest.mark.parametrize("given", ["bad", None, 1, "Success"])
+def test_what_is_no_verdict_is_refused_with_those_that_there_are(bank: Bank, given: Any) -> None:
+    position = bank.position
+    with pytest.raises(BadInput, match="is no verdict: give success, failure or undecided"):
+        bank.overrule("r1", given, reason="I looked")
+    assert bank.position == position
+
+
 def test_no_judge_brings_back_what_a_person_overruled(bank: Bank, abc: tuple[str, str, str]) -> None:
     bank.overrule("r1", "failure", reason="wrong")
     held = states(bank)

@@ -164,7 +164,7 @@ def test_show_compares_where_there_are_enough_and_claims_no_effect(tmp_path: Pat
             ]
         )
     said = " ".join(run("show", "./bank", WARNING.id, cwd=tmp_path).out.split())
-    assert "beside runs without it, of the same ontology and time:" in said and "no effect of it" in said
+    assert "beside runs without it, of the same domain and time:" in said and "no effect of it" in said
     assert run("show", "./bank", WARNING.id, "--json", cwd=tmp_path).json["compared"]["low"] > 0.9
 
 
