@@ -43,6 +43,8 @@ class ImportUnit(msgspec.Struct, frozen=True):
 
     `replaces` are ids of extractions of the same record that count no more beside this one, and `replaced_by` those
     beside which its own extraction counts no more: what was drawn without a verdict, and under one.
+
+    `by_id`: whatever a bank has under the id of an event says the same, so what is there isn't read and compared.
     """
 
     events: tuple[Event, ...]
@@ -55,6 +57,7 @@ class ImportUnit(msgspec.Struct, frozen=True):
     replaced_by: frozenset[str] = frozenset()
     is_unanswered: Callable[[Event], bool] = lambda event: False
     apart: Callable[[int], ImportUnit | None] | None = None
+    by_id: bool = False
 
 
 class LineRefusal(msgspec.Struct, frozen=True, kw_only=True):

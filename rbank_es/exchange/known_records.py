@@ -60,11 +60,35 @@ class News(NamedTuple):
 
 def news_of(log: EventLog, parsed: Parsed, position: int, state: Callable[[], State]) -> News:
     """Return what of a parsed file is new at a position of a log; `state` returns the state there."""
+    if parsed.units and all(unit.by_id for unit in parsed.units):
+        return _news_by_id(log, parsed, position)
     known = stored_events(log, [unit.events[0].id for unit in parsed.units if unit.events], position)
     copies = any(unit.copy for unit in parsed.units)
     if not known and not copies:
         return News(list(parsed.units))
     return _Comparison(log, parsed, position, known, state if copies else None).news()
+
+
+def _news_by_id(log: EventLog, parsed: Parsed, position: int) -> News:
+    """Return what is new of units whose events need no comparison: those whose ids the log hasn't."""
+    units, changes = list[ImportUnit](), list[RecordChange]()
+    for unit in parsed.units:
+        # A record that grew keeps its beginning, so one of which neither end is there is new.
+        if not any(_is_stored(log, unit.events[end].id, position) for end in (0, -1)):
+            units.append(unit)
+            continue
+        missing = tuple(event for event in unit.events if not _is_stored(log, event.id, position))
+        if not missing:
+            continue
+        units.append(replace(unit, events=missing))
+        run = getattr(missing[0], "run", None) or ""
+        changes.append(RecordChange(record=unit.record, run=run, added=dict(Counter(map(type_of, missing)))))
+    return News(units, tuple(changes), known=len(parsed.units) - len(units))
+
+
+def _is_stored(log: EventLog, event_id: str, position: int) -> bool:
+    seq = log.seq_of_id(event_id)
+    return seq is not None and seq <= position
 
 
 def stored_events(log: EventLog, ids: Iterable[str], position: int) -> dict[str, Event]:

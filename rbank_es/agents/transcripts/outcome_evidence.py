@@ -77,6 +77,7 @@ _NOTHING = re.compile(
     r"|command not found|Missing script|^test result: ok\. 0 passed|collected 0 items|No rule to make target",
     re.MULTILINE,
 )
+_TELLING = re.compile(r"[Ff]ail|FAIL|[Pp]ass|[Ee]rror|\b(?:ok|OK|Ran|[Tt]ests?|found|Missing|module|rule|collected)\b")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NO_VERDICT_CODES = frozenset({4, 5, 124, 126, 127, 130, 137, 143})
 """Codes of a command that was not found, misused, ended from outside, or that ran no test (pytest: 4, 5)."""
@@ -163,7 +164,7 @@ def suite_runs(calls: Sequence[ToolUse]) -> Iterator[SuiteRun]:
 
 def _outcome(call: ToolUse, segments: Sequence[_Segment]) -> tuple[bool, str] | None:
     """Return whether the tests passed, with the words or the code that say so; None where neither is known."""
-    text = _COLOURS.sub("", f"{call.result}\n{call.end}" if call.end else call.result)
+    text = _telling_lines(f"{call.result}\n{call.end}" if call.end else call.result)
     red, green = _RED.search(text), None
     code = call.exit_code
     is_whole = len(segments) == 1 and not segments[0].is_masked
@@ -181,6 +182,12 @@ def _outcome(call: ToolUse, segments: Sequence[_Segment]) -> tuple[bool, str] | 
     if green is not None and (code in (0, None) or not is_whole):
         return True, _line_of(text, green)
     return None
+
+
+def _telling_lines(text: str) -> str:
+    """Return the lines that may be of a summary: the others have all the spaces at which a pattern is tried."""
+    lines = (_COLOURS.sub("", line) if "\x1b" in line else line for line in text.split("\n"))
+    return "\n".join(line.rstrip("\r") for line in lines if _TELLING.search(line))
 
 
 def _line_of(text: str, found: re.Match[str]) -> str:

@@ -47,12 +47,8 @@ class EventWriter:
         if run.ending == "open" and not acts:
             return []
         events = _RunEvents(self, run).events(acts)
-        pieces = list(_pieces(events))
-        # `lines`, because copies differ in what is around a run: its session, its folder, its context.
-        return [
-            ImportUnit(tuple(piece), record=f"line {run.line:,}", lines=frozenset(event.id for event in piece))
-            for piece in pieces
-        ]
+        # `by_id`, because copies differ in what is around a run: its session, its folder, its context.
+        return [ImportUnit(tuple(piece), record=f"line {run.line:,}", by_id=True) for piece in _pieces(events)]
 
     def text(self, text: str) -> str:
         """Return a text as the log may have it."""
