@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -14,7 +15,17 @@ from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, whole_bank
 from rbank_es.cli.shared.ontology_options import skip_option, skips_unreadable
-from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_section, echo_table, warn
+from rbank_es.cli.shared.output import (
+    Cell,
+    Progress,
+    echo,
+    echo_json,
+    echo_section,
+    echo_table,
+    flush,
+    warn,
+    write_json,
+)
 from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events.readable_text import count, safe_line
 
@@ -23,13 +34,19 @@ if TYPE_CHECKING:
     from rbank_es.exchange import FileImport, ImportReport, RecordChange
 
 
-@command("import", "rbank-es import notes items.json trajectories/ --create", "rbank-es import notes runs/ --dry-run")
+@command(
+    "import",
+    "rbank-es import notes items.json trajectories/ --create",
+    "rbank-es import notes runs/ --dry-run",
+    "rbank-es import notes ~/.claude/projects --create --watch",
+)
 @click.argument("bank")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--create", is_flag=True, help="Create the bank if there is none.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be imported.")
+@click.option("--watch", is_flag=True, help="Go on as the files grow and others come, until Ctrl-C.")
 @skip_option
-def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, as_json: bool) -> None:
+def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, watch: bool, as_json: bool) -> None:
     """Import files, whose form is recognised by their content; of a directory, all .json and .jsonl files in it.
 
     Forms: items; trajectories, one run a file; ReasoningBank memory, one run a line; events as written by export. Each
@@ -42,16 +59,21 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, as_j
     export. What can't be known is said before anything is written.
     """
     from rbank_es.exchange import import_paths
+    from rbank_es.exchange.followed_files import states_of
 
-    with _opened(bank, paths, create, dry_run) as (into, created), Progress("importing") as progress:
-        report = import_paths(
-            into,
-            paths,
-            progress,
-            dry_run=dry_run,
-            skip_unreadable=skips_unreadable(),
-            on_notes=None if as_json else _print_notes,
-        )
+    if watch and dry_run:
+        raise click.UsageError("--dry-run only looks; leave out --watch.")
+    with _opened(bank, paths, create, dry_run) as (into, created):
+        seen = dict(states_of([Path(path) for path in paths])) if watch else {}
+        with Progress("importing") as progress:
+            report = import_paths(
+                into,
+                paths,
+                progress,
+                dry_run=dry_run,
+                skip_unreadable=skips_unreadable(),
+                on_notes=None if as_json else _print_notes,
+            )
         facts = {
             "bank": into.name,
             "created": created,
@@ -59,13 +81,37 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, as_j
             "appended": report.appended,
             "head": str(into.head()),
         }
-    if as_json:
-        echo_json(facts | msgspec.to_builtins(report))
-    else:
-        _print_report(facts, report)
-        _print_refusals(report)
-    if not report.is_whole:
+        if watch and as_json:
+            write_json(facts | msgspec.to_builtins(report))
+        elif as_json:
+            echo_json(facts | msgspec.to_builtins(report))
+        else:
+            _print_report(facts, report)
+            _print_refusals(report)
+        if watch:
+            _follow(into, paths, seen, as_json)
+    if not report.is_whole and not watch:
         raise click.exceptions.Exit(BadInput.exit_code)
+
+
+def _follow(bank: Bank, paths: tuple[str, ...], seen: dict[Path, tuple[int, int]], as_json: bool) -> None:
+    """Import what changes, and print a line each time something was new, until Ctrl-C."""
+    from rbank_es.exchange.followed_files import follow_paths
+
+    def show(report: ImportReport) -> None:
+        if as_json and report.appended:
+            write_json({"bank": bank.name, "appended": report.appended} | msgspec.to_builtins(report))
+        elif report.appended:
+            runs = sum(file.runs for file in report.files)
+            names = ", ".join(file.path for file in report.files)
+            echo(f"{names}: {count(runs, 'new run')}, {count(report.appended, 'event')}")
+        flush()
+
+    if not as_json:
+        echo("\nfollowing the files; stop with Ctrl-C")
+    flush()
+    with suppress(KeyboardInterrupt):
+        follow_paths(bank, [Path(path) for path in paths], show, lambda failure: warn(str(failure)), seen)
 
 
 def _print_refusals(report: ImportReport) -> None:

@@ -179,7 +179,10 @@ def _words(item: Item) -> tuple[str, str, tuple[str, ...]]:
 
 def _is_item(opening: Opening) -> bool:
     others = {"event_type", "type", "memory_items", "task_id"}
-    return others.isdisjoint(opening.fields) and (opening.data.startswith(b"[") or "title" in opening.fields)
+    if "title" in opening.fields:
+        return others.isdisjoint(opening.fields)
+    # A role without a title is that of a chat message.
+    return (others | {"role"}).isdisjoint(opening.fields) and opening.data.startswith(b"[")
 
 
 IMPORTER = Importer(form=FORM, about="a list of items (title)", recognise=_is_item, parse=parse_items)

@@ -129,7 +129,7 @@ class _Session:
         text = text_in(content)
         agent = _agent_of(fields)
         if text.startswith(_INTERRUPTED):
-            if agent in self._turns:
+            if self._is_new("interrupted", fields.get("timestamp")) and agent in self._turns:
                 self._turns[agent].ending = "interrupted"
         elif not text.strip() and not isinstance(content, list):
             self._tally.refuse(line.number, "a user's line without words")

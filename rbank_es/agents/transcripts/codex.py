@@ -105,7 +105,8 @@ class _Thread:
         self._turns = 0
         self._has_tasks = False
         self._user = ""
-        self._total: Any = None
+        # The totals that were counted in the turn, and the last one before it: a count may be written again.
+        self._totals: dict[str, None] = {}
         self._model: str | None = None
         self._cwd: str | None = None
 
@@ -192,6 +193,7 @@ class _Thread:
         git = meta.get("git")
         source = meta.get("source")
         self._turns += 1
+        self._totals = dict.fromkeys([*self._totals][-1:])
         self._turn = TranscriptRun(
             form=FORM,
             host=FORM,
@@ -223,6 +225,8 @@ class _Thread:
     def _happened(self, line: Line, payload: dict[str, Any]) -> Iterator[TranscriptRun]:
         run, kind, time = self._turn, payload.get("type"), str(line.fields["timestamp"])
         match kind:
+            case "task_started" | "turn_started" if run is not None and run.extra.get("turn") == payload.get("turn_id"):
+                pass  # the same line again
             case "task_started" | "turn_started":
                 yield from self.closed(goes_on=True)
                 self._has_tasks = True
@@ -332,9 +336,12 @@ class _Thread:
 
     def _counted(self, run: TranscriptRun, info: Any, time: str) -> None:
         used = info.get("last_token_usage") if isinstance(info, dict) else None
-        if not isinstance(used, dict) or info.get("total_token_usage") == self._total:
-            return  # a count that is written again
-        self._total = info.get("total_token_usage")
+        if not isinstance(used, dict):
+            return
+        total = str(info.get("total_token_usage"))
+        if total in self._totals:
+            return
+        self._totals[total] = None
         said = self._current(run, time)
         said.tokens_in, said.tokens_out = (
             count_or_none(used.get("input_tokens")),

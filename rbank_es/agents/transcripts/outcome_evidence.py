@@ -214,7 +214,7 @@ def _segments(command: str) -> Iterator[_Segment]:
         later = [text.strip() for text, _ in parts[number + 1 :]]
         is_end = not any(later)
         piped = after == "|" and has_pipefail
-        is_masked = not is_end and after not in ("&&", "") and not piped
+        is_masked = after == "&" or (not is_end and after not in ("&&", "") and not piped)
         behind = [mark for text, mark in parts[number:] if text.strip()][:-1]
         is_masked = is_masked or (not is_end and any(mark in (";", "\n", "||") for mark in behind))
         yield _Segment(_bare(words), is_masked, after == "&&" and not is_end)
@@ -241,7 +241,7 @@ def _bare(words: str) -> str:
 
 
 def _without_options(words: str) -> str:
-    return re.sub(r"^(?:-\S+\s+)+", "", words) if not words.startswith(("-m ", "-c ")) else words
+    return re.sub(r"^(?:-\S+\s+(?:\d+\s+)?)+", "", words) if not words.startswith(("-m ", "-c ")) else words
 
 
 def _targets(segments: Sequence[_Segment]) -> Iterator[str]:

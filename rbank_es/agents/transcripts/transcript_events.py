@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from rbank_es.agents.hook_process import MARKER
 from rbank_es.agents.transcripts.outcome_evidence import OutcomeEvidence, evidence_of
 from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, TranscriptRun, clipped
 from rbank_es.events import Event, LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
@@ -165,6 +166,8 @@ class _RunEvents:
             error_code=("interrupted" if run.ending == "interrupted" else "provider") if failed else None,
             error=self._writer.text(clipped(run.error)) if run.error else None,
             iterations=len(run.messages),
+            # Only what is proved: where no mark is found, nothing may have been recalled.
+            recall_sent=True if any(MARKER in text for text in run.contexts) else None,
             answer=answer,
             answer_chars=len(run.answer) if run.answer else None,
             previews=("answer",) if answer is not None and len(run.answer) > len(answer) else (),

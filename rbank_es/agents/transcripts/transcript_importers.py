@@ -24,8 +24,9 @@ from rbank_es.agents.transcripts.transcript_lines import LineTally, read_lines
 from rbank_es.agents.transcripts.transcript_run import TranscriptRun, TrialReward
 from rbank_es.errors import BadImport, LimitExceeded
 from rbank_es.events.redaction import secrets
-from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, sized
+from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, importer_of, sized
 from rbank_es.exchange.json_records import json_records
+from rbank_es.exchange.streamed_files import stream_head
 from rbank_es.limits.transcript_limits import (
     REWARD_FILE_BYTES,
     TRANSCRIPT_BATCH_UNITS,
@@ -117,14 +118,24 @@ def transcript_runs(path: str | os.PathLike[str]) -> tuple[list[TranscriptRun], 
 
     For files of a size that memory holds: an import streams them. Raises `BadImport`, OSError.
     """
-    from rbank_es.exchange.importer import importer_of
-
     data = read_given(path, limits.IMPORT_FILE_BYTES)
     form = importer_of(os.fspath(path), data).form
     if form not in _READERS:
         raise BadImport(os.fspath(path), f"of the form {form!r}, which is no transcript")
     tally = LineTally()
     return list(_READERS[form](os.fspath(path), BytesIO(data), tally)), tally
+
+
+def streamed_runs(path: Path) -> Iterator[TranscriptRun]:
+    """Yield the runs of one transcript of any size. Raises `BadImport` for a file that is none, OSError."""
+    head = stream_head(path)
+    if head is None or head.importer.form not in _READERS:
+        raise BadImport(str(path), "no transcript of a known form")
+    tally = LineTally()
+    with opened(path, follow=True) as fd, os.fdopen(fd, "rb", closefd=False) as file:
+        yield from _READERS[head.importer.form](str(path), file, tally)
+    if not tally.known:
+        _check_known(str(path), tally)
 
 
 def _pieces_of(form: str, path: str, file: BinaryIO) -> Iterator[Parsed]:

@@ -19,7 +19,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "append": "Append new events, all or none.",
         "fork": "Make a bank that begins as another one, up to a point.",
         "policy": "Show by which rules a bank decides, and change them.",
-        "import": "Import items, trajectories and other banks' memories.",
+        "import": "Import items, trajectories, transcripts and other banks' memories.",
         "absorb": "Bring in what another bank recorded, under this bank's policies.",
         "erase": "Remove texts from every file of a bank, for good.",
     },
@@ -65,6 +65,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "install": "Have a coding agent run the hook; show the change first.",
         "uninstall": "Take the hook out of the settings of a coding agent.",
         "hook": "Answer one event of a coding agent with the lessons that fit.",
+        "transcripts": "Find what coding agents left on this machine.",
         "doctor": "Check whether the sandbox for an agent's code works here, and how to fix it.",
     },
     "Rebuild and check": {

@@ -1,0 +1,70 @@
+"""Files that are imported as they grow: whenever one of them changes, it is imported again, which adds what is new."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from threading import Event as Signal
+from time import monotonic
+
+from rbank_es.bank.bank import Bank
+from rbank_es.errors import BadInput
+from rbank_es.exchange.file_import import SUFFIXES, ImportReport, import_paths
+from rbank_es.system.files import kind_of
+
+_WAIT_S = 60.0
+"""How long one wait lasts, after which files are looked at again: some file systems notify nobody."""
+
+_SHARE = 4
+"""An import that took a second is followed by a pause of so many: a large file that grows is read whole each time."""
+
+_Seen = dict[Path, tuple[int, int]]
+
+
+def follow_paths(
+    bank: Bank,
+    paths: Sequence[Path],
+    on_import: Callable[[ImportReport], None],
+    on_failure: Callable[[BadInput], None],
+    seen: _Seen,
+    stop: Signal | None = None,
+) -> None:
+    """Import what changes below the paths until Ctrl-C, or until `stop` is set.
+
+    `seen` is what `states_of` returned before the first import. A file that can't be read is reported, and tried again
+    when it changes.
+    """
+    from watchfiles._rust_notify import RustNotify  # slow to load
+
+    watched = sorted({str(path if path.is_dir() else path.parent) for path in paths})
+    with RustNotify(watched, False, False, 300, True, True) as watcher:
+        while stop is None or not stop.is_set():
+            # Compare after the watcher was made: a change in between would wake nobody.
+            now = dict(states_of(paths))
+            changed = [path for path, state in now.items() if seen.get(path) != state]
+            seen.update(now)
+            began = monotonic()
+            for path in changed:
+                try:
+                    on_import(import_paths(bank, [path]))
+                except BadInput as failure:
+                    on_failure(failure)
+            pause_ms = int((monotonic() - began) * _SHARE * 1000)
+            if watcher.watch(max(pause_ms, 500), 100, int(_WAIT_S * 1000), stop) == "signal":
+                raise KeyboardInterrupt
+
+
+def states_of(paths: Sequence[Path]) -> Iterator[tuple[Path, tuple[int, int]]]:
+    """Yield the regular files of the paths, with size and time of change."""
+    for path in paths:
+        below = [Path(place, name) for place, _, names in os.walk(path) for name in names] if path.is_dir() else [path]
+        for file in sorted(below):
+            if path.is_dir() and (file.suffix not in SUFFIXES or file.name.endswith(".meta.json")):
+                continue
+            try:
+                status = file.lstat()
+            except OSError:
+                continue  # removed meanwhile
+            if kind_of(file) == "a file":
+                yield file, (status.st_size, status.st_mtime_ns)

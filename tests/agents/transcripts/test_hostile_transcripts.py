@@ -1,0 +1,208 @@
+"""Transcripts that are damaged, strange or hostile: what can be read comes in, what can't is told, nothing breaks."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.agents.transcripts.transcript_importers import transcript_runs
+from rbank_es.errors import BadImport
+from rbank_es.events.codec import event_types
+from rbank_es.events.likely_secrets import redact_likely
+from rbank_es.exchange import import_paths
+from tests.agents.transcripts.sessions import Fields, Turn, claude_lines, codex_lines, write
+
+LINES = claude_lines([Turn(0, (1, 0), False, False), Turn(1, (0,), False, False)])
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with Bank.create(str(tmp_path / "bank")) as made:
+        yield made
+
+
+def changed(**fields: object) -> list[Fields]:
+    return [line | fields for line in LINES]
+
+
+def joined(*parts: bytes | Fields) -> bytes:
+    return b"".join(part if isinstance(part, bytes) else json.dumps(part).encode() + b"\n" for part in parts)
+
+
+def result_of(size: int) -> list[Fields]:
+    lines = json.loads(json.dumps(LINES))
+    lines[4]["message"]["content"][0]["content"] = "x" * size + "\n2 passed in 0.1s"
+    return lines  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("data", "runs", "refused"),
+    [
+        pytest.param(joined(*LINES), 2, [], id="as it is"),
+        pytest.param(joined(*LINES)[:-1], 2, [], id="without a last line feed"),
+        pytest.param(joined(*LINES) + b'{"type":"user","mess', 2, [], id="cut in its last line"),
+        pytest.param(joined(*LINES[:3], b'{"type":"assi\n', *LINES[3:]), 2, [4], id="cut in mid-file"),
+        pytest.param(joined(b"\0" * 999 + b"\n", *LINES), 2, [1], id="begins with NUL"),
+        pytest.param(joined(*LINES[:2], b"\0" * 64, *LINES[2:]), 2, [], id="a line behind NUL"),
+        pytest.param(b"\xef\xbb\xbf" + joined(*LINES), 2, [], id="byte order mark"),
+        pytest.param(joined(*LINES).replace(b"\n", b"\r\n"), 2, [], id="CRLF"),
+        pytest.param(joined(*LINES).replace(b"\n", b"\n\n"), 2, [], id="blank lines"),
+        pytest.param(joined(*changed(parentUuid="nowhere")), 2, [], id="parents that are missing"),
+        pytest.param(joined(*[line | {"parentUuid": line["uuid"]} for line in LINES]), 2, [], id="its own parents"),
+        pytest.param(
+            joined(*[line | {"parentUuid": LINES[-1 - at]["uuid"]} for at, line in enumerate(LINES)]),
+            *(2, []),
+            id="parents in circles",
+        ),
+        pytest.param(joined(*changed(timestamp="1970-01-01T00:00:00Z")), 2, [], id="a clock of 1970"),
+        pytest.param(joined(*changed(timestamp="2999-01-01T00:00:00Z")), 2, [], id="a clock ahead"),
+        pytest.param(joined(*changed(timestamp="yesterday")), 2, [], id="no time"),
+        pytest.param(joined(*changed(timestamp=17)), 2, [], id="a time that is a number"),
+        pytest.param(joined(LINES[0], LINES[2], LINES[1], *LINES[3:]), 2, [], id="a result before its call"),
+        pytest.param(joined(*LINES, b"[1]\n", b'"a"\n', b"7\n"), 2, [11, 12, 13], id="no objects"),
+        pytest.param(joined(*LINES, b"[" * 100_000 + b"\n"), 2, [11], id="nested too deeply"),
+        pytest.param(joined(*LINES, b'{"a":' + b"9" * 9999 + b"}\n"), 2, [11], id="thousands of digits"),
+        pytest.param(joined(*LINES, b'{"type":"later","sessionId":"s"}\n'), 2, [], id="an unknown type"),
+        pytest.param(joined(*LINES, *codex_lines([Turn(0, (0,), False, False)])[1:3]), 2, [11, 12], id="two forms"),
+        pytest.param(joined(*result_of(10_000_000)), 2, [], id="a result of 10 MB"),
+        pytest.param(joined(*LINES).replace(b"Do 0-0.", b"\\ud800 half"), 2, [], id="half a character"),
+        pytest.param(joined(*LINES).replace(b"Do 0-0.", b"\xff\xfe"), 2, [], id="no UTF-8"),
+        pytest.param(joined(*LINES).replace(b'"message"', b'"massage"'), 0, None, id="a key that was renamed"),
+        pytest.param(joined(*changed(message=None)), 0, None, id="no messages"),
+        pytest.param(joined({"type": "summary", "leafUuid": "u", "summary": "s"}), 0, [], id="a summary alone"),
+        pytest.param(joined(*[line | {"isMeta": True} for line in LINES[:1]]), 0, [], id="no turn"),
+    ],
+)
+def test_a_session_that_is_damaged_gives_the_runs_that_can_be_read(
+    data: bytes, runs: int, refused: list[int] | None, bank: Bank, tmp_path: Path
+) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(data)
+    if refused is None:
+        with pytest.raises(BadImport, match="no turn of a user can be read"):
+            import_paths(bank, [path])
+        return
+    (file,) = import_paths(bank, [path]).files
+    assert (file.runs, [each.line for each in file.refusals]) == (runs, refused)
+    assert all(each.reason for each in file.refusals) and file.lines_refused == len(refused)
+    assert bool(file.runs) or file.notes
+    assert import_paths(bank, [path]).appended == 0
+    assert all((event.occurred_at or "2026") < "2027" for event in bank.log.read())
+
+
+def test_unknown_types_are_counted_and_told(bank: Bank, tmp_path: Path) -> None:
+    more = [{"type": "later", "sessionId": "s"}, {"type": "later", "uuid": "u"}, {"type": "other", "uuid": "u"}]
+    (file,) = import_paths(bank, [write(tmp_path / "a.jsonl", [*LINES, *more])]).files
+    assert file.unknown_types == {"later": 2, "other": 1} and "2 later, 1 other" in file.notes[0]
+
+
+def test_a_long_result_keeps_its_beginning_and_the_summary_at_its_end_counts(bank: Bank, tmp_path: Path) -> None:
+    import_paths(bank, [write(tmp_path / "a.jsonl", result_of(50_000))])
+    call = [event for event in bank.log.read(types=["tool_called"], resolve=event_types()) if event.previews]  # type: ignore[attr-defined]
+    assert len(call[0].result) < 10_000 and call[0].chars > 50_000  # type: ignore[attr-defined]
+    verdicts = [event.verdict for event in bank.log.read(types=["run_judged"])]  # type: ignore[attr-defined]
+    assert verdicts == ["success", "success"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda path: os.mkfifo(path), id="a pipe"),
+        pytest.param(lambda path: path.symlink_to("/dev/zero"), id="a link to a device"),
+        pytest.param(lambda path: path.symlink_to(path.parent / "nowhere"), id="a link to nothing"),
+        pytest.param(lambda path: path.write_bytes(b""), id="an empty file"),
+    ],
+)
+def test_what_is_no_file_with_something_in_it_is_refused_by_name(
+    make: Callable[[Path], object], bank: Bank, tmp_path: Path
+) -> None:
+    path = tmp_path / "session.jsonl"
+    make(path)
+    with pytest.raises(BadImport, match=r"session\.jsonl"):
+        import_paths(bank, [path])
+
+
+def test_a_link_in_a_folder_is_passed_over(bank: Bank, tmp_path: Path) -> None:
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    write(folder / "a.jsonl", LINES)
+    (folder / "b.jsonl").symlink_to(
+        write(tmp_path / "secret.jsonl", claude_lines([Turn(0, (), False, False)], "x", 900))
+    )
+    assert [file.runs for file in import_paths(bank, [folder]).files] == [2]
+
+
+def test_a_turn_with_more_calls_than_one_append_holds_comes_in_whole_and_once(bank: Bank, tmp_path: Path) -> None:
+    long = claude_lines([Turn(0, (0,) * 1500, False, False)])
+    path = write(tmp_path / "a.jsonl", long[:2001])
+    first = import_paths(bank, [path])
+    rest = import_paths(bank, [write(path, long)])
+    assert first.appended + rest.appended == 1 + 1500 * 2 + 1 + 1 + 1
+    assert import_paths(bank, [path]).appended == 0
+
+
+def test_turns_that_a_thread_took_back_stay_out(tmp_path: Path) -> None:
+    lines = codex_lines([Turn(0, (0,), False, False), Turn(1, (1,), False, False), Turn(2, (0,), False, False)])
+    back = {
+        "timestamp": "2026-11-01T09:00:00Z",
+        "type": "event_msg",
+        "payload": {"type": "thread_rolled_back", "num_turns": 2},
+    }
+    runs, tally = transcript_runs(write(tmp_path / "a.jsonl", [*lines, back]))
+    assert [run.key[1] for run in runs] == ["turn-0"] and tally.withdrawn == 2
+
+
+def test_chat_messages_in_three_layouts_are_the_same_runs(tmp_path: Path) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "pytest -q"}'}}
+    messages: list[Fields] = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Run the tests."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "1 failed in 0.1s"},
+        {"role": "assistant", "content": "One fails."},
+        {"role": "user", "content": [{"type": "text", "text": "Fix it."}]},
+        {"role": "assistant", "content": "Done."},
+    ]
+    layouts = [json.dumps(messages), "\n".join(map(json.dumps, messages)), json.dumps({"messages": messages}, indent=1)]
+    seen = []
+    for number, text in enumerate(layouts):
+        path = tmp_path / f"{number}.json"
+        path.write_text(text)
+        runs, tally = transcript_runs(path)
+        assert [(run.prompts, run.ending, run.answer) for run in runs] == [
+            (["Run the tests."], "done", "One fails."),
+            (["Fix it."], "done", "Done."),
+        ]
+        assert runs[0].contexts == ["Be brief."] and not tally.refused
+        seen.append([run.key for run in runs])
+    assert seen[0] == seen[1] == seen[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("key sk-ant-EXAMPLE0000000000000000 end", "key [key] end"),
+        ("ghp_EXAMPLE0000", "[key]"),
+        ("AKIAEXAMPLE000000000", "[key]"),
+        ("xoxb-123456789-EXAMPLE", "[key]"),
+        ("AIzaEXAMPLE000000000000000000", "[key]"),
+        ("Authorization: Bearer EXAMPLE.token-1", "Authorization: Bearer [key]"),
+        ("authorization: Basic RVhBTVBMRQ==", "authorization: Basic [key]"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.EXAMPLE", "[key]"),
+        ("OPENAI_API_KEY=EXAMPLE pytest", "OPENAI_API_KEY=[key] pytest"),
+        ("export DB_PASSWORD='EXAMPLE'", "export DB_PASSWORD='[key]'"),
+        ('{"env":"API_TOKEN=\\"EXAMPLE\\""}', '{"env":"API_TOKEN=\\"[key]\\""}'),
+        ('{"password": "EXAMPLE"}', '{"password": "[key]"}'),
+        ("postgres://u:EXAMPLE@host/db", "postgres://[key]@host/db"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nEXAMPLE\n-----END RSA PRIVATE KEY-----", "[key]"),
+        # What only looks like one stays.
+        ("API_KEY=$API_KEY", "API_KEY=$API_KEY"),
+        ("2 passed, task-skeleton, https://host/a:b", "2 passed, task-skeleton, https://host/a:b"),
+        ("the tokenizer: reads tokens", "the tokenizer: reads tokens"),
+    ],
+)
+def test_likely_secrets_are_redacted_and_their_names_stay(text: str, kept: str) -> None:
+    assert redact_likely(text) == kept
