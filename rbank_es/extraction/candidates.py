@@ -212,7 +212,7 @@ def _lists(read: ReplyReading, scope: Span, name: str) -> Iterator[tuple[list[An
     for value in inside:
         if read.standing(value.span) != "own":
             continue
-        parsed = value.parsed if value.parsed is not None else _repaired(value.text)
+        parsed = value.parsed
         if any(map(_is_echo, parsed if isinstance(parsed, list) else [parsed])):
             continue
         if isinstance(parsed, dict) and _is_entry(parsed) and not isinstance(parsed.get(name), list):
@@ -243,21 +243,6 @@ _BETWEEN = re.compile(r"[\s,;]*(?:```\w*[\s,;]*){0,2}(?:[-*]|\d{1,2}[.)])?\s*")
 
 def _closes(read: ReplyReading, scope: Span) -> bool:
     return not any(scope.start <= at < scope.end for at, _ in read.open)
-
-
-def _repaired(text: str) -> Any:
-    # A longer one takes up to minutes to repair.
-    if len(text) > limits.LM_REPAIRED_CHARS:
-        return None
-    from rbank_es.models.model_call import load_dspy
-
-    load_dspy()
-    from dspy.adapters.utils import parse_value
-
-    try:
-        return parse_value(text, list[Any] if text.startswith("[") else dict[str, Any])
-    except Exception:  # any error means that the text is no value, and dspy doesn't say which it may raise
-        return None
 
 
 _KEYS = frozenset(name for names in NAMES.values() for name in names) | {"candidate"}

@@ -17,8 +17,7 @@ from rbank_es import limits
 from rbank_es.errors import MissingExtra
 from rbank_es.extraction.candidates import ParsedAnswer, Usable, read_answer
 from rbank_es.extraction.judged_run import clip
-from rbank_es.models.model_call import answered
-from rbank_es.models.prompt import signature_of
+from rbank_es.models.prompt import Message, signature_of
 from rbank_es.models.prompt_table import ENTRIES, WHY_NONE, PromptKind, prompt_for
 from rbank_es.policies import SuccessFailure
 
@@ -105,17 +104,16 @@ def ask(
     """Ask the model in the role `extractor`, and again after each unusable answer, up to `policy.tries` times.
 
     `kind` and `over_source` choose the prompt; `make` turns the entries of an answer into items. Raises `LmFailed` if
-    the model gives no answer, and `MissingExtra` without dspy.
+    the model gives no answer.
     """
     asked = ExtractorReply()
-    with lms.context("extractor", temperature=policy.temperature, rollout_id=rollout_id):
-        messages = prompt_for(kind, policy.items_max, over_source=over_source).messages(inputs)
-        for number in range(1, policy.tries + 1):
-            reply = answered(messages)
-            asked = _read(read_answer(reply, ENTRIES, WHY_NONE), make, number)
-            if asked.settled:
-                break
-            messages = [*messages, *_complaint(reply.text, asked)]
+    messages = prompt_for(kind, policy.items_max, over_source=over_source).messages(inputs)
+    for number in range(1, policy.tries + 1):
+        reply = lms.ask("extractor", messages, temperature=policy.temperature, rollout_id=rollout_id)
+        asked = _read(read_answer(reply, ENTRIES, WHY_NONE), make, number)
+        if asked.settled:
+            break
+        messages = [*messages, *_complaint(reply.text, asked)]
     return asked
 
 
@@ -126,7 +124,7 @@ def _read(reading: ParsedAnswer, make: Callable[[list[Any]], Usable], number: in
     return ExtractorReply(usable=made, reason=reading.reason, tries=number, readable=True, cut=reading.cut)
 
 
-def _complaint(text: str, asked: ExtractorReply) -> list[dict[str, Any]]:
+def _complaint(text: str, asked: ExtractorReply) -> list[Message]:
     """Return the messages that continue the conversation: the model's answer, and why it is unusable."""
     flaws = ", ".join(f"entry {number}: {flaw}" for number, flaw in enumerate(asked.usable.flaws, 1))
     unread = (

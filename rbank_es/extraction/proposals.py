@@ -22,7 +22,6 @@ from rbank_es.extraction.candidates import Extraction, clean_tags, one_line, rea
 from rbank_es.extraction.extractors import PASSING
 from rbank_es.extraction.judged_run import Judgment
 from rbank_es.log.run_reader import read_run
-from rbank_es.models.model_call import answered
 from rbank_es.models.prompt_table import PROPOSALS, WHY_NONE, prompt_for
 from rbank_es.models.replies import ModelReply
 from rbank_es.policies import ConsolidationPolicy, Merge, MergeV2, SuccessFailure, governing
@@ -208,8 +207,8 @@ def _asked(
     extraction: str, candidates: Sequence[Item], found: Neighbours, most: int, lms: Lms
 ) -> list[ConsolidationProposed]:
     try:
-        with lms.context("extractor", temperature=0.0):
-            text = answered(prompt_for("merge", most).messages({"candidates": _listed(candidates, found)}))
+        messages = prompt_for("merge", most).messages({"candidates": _listed(candidates, found)})
+        text = lms.ask("extractor", messages, temperature=0.0)
     except LmFailed as failure:
         if failure.code not in PASSING:
             raise

@@ -200,11 +200,8 @@ def _reply(lms: Lms, asked: dict[str, str], prompt: Prompt) -> LmReply:
 
 def _once(lms: Lms, asked: dict[str, str], prompt: Prompt, problem: str) -> LmReply | str:
     """Ask once; return the reply, or why it can't be read."""
-    from rbank_es.models.model_call import answered
-
     # At 0, because the verdict on the same run should be the same again.
-    with lms.context("judge", temperature=0.0):
-        return read_reply(answered(prompt.messages(asked, problem)))
+    return read_reply(lms.ask("judge", prompt.messages(asked, problem), temperature=0.0))
 
 
 # ---------------------------------------------------------------- principles and past cases

@@ -105,11 +105,8 @@ def rate(rubric: Rubric, text: str, lms: Lms, *, task: str = "", query: str = ""
 
 def _asked(lms: Lms, asked: Mapping[str, str], problem: str) -> ModelReply:
     """Return the model's reply."""
-    from rbank_es.models.model_call import answered
-
     # At 0, because the rating of the same text should be the same again.
-    with lms.context("judge", temperature=0.0):
-        return answered(prompt_for("rating").messages(asked, problem))
+    return lms.ask("judge", prompt_for("rating").messages(asked, problem), temperature=0.0)
 
 
 def read_rating(reply: ModelReply | str, rubric: Rubric) -> tuple[dict[str, int], str] | str:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
-from rbank_es.models.model_call import load_dspy
+from rbank_es.models.dspy_calls import load_dspy
 
 if TYPE_CHECKING:
     from dspy.adapters.chat_adapter import ChatAdapter

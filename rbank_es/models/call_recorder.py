@@ -19,6 +19,7 @@ from rbank_es.events import LmCalled
 from rbank_es.events.event import Settings, Timer
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
+from rbank_es.models.lm_request import LmRequest, LmResponse, canonical, key_of
 from rbank_es.models.model_call import (
     FATAL,
     UNREADABLE,
@@ -27,22 +28,12 @@ from rbank_es.models.model_call import (
     Question,
     RetryableFailure,
     Try,
-    answer_text,
-    canonical,
     failed,
-    for_dspy,
-    key_of,
-    prompt_text,
-    request_data,
-    response_data,
-    response_of,
     wait_s,
 )
 from rbank_es.models.reply_syntax import parsed_json
 
 if TYPE_CHECKING:
-    from dspy.lm15 import Request, Response
-
     from rbank_es.bank import Bank
 
 Sleep = Callable[[float], None]
@@ -95,7 +86,7 @@ class RunCalls:
     def check(self) -> None:
         """Raise the failure that ended the run's calls, if there was one."""
         if self.broken is not None:
-            raise for_dspy(self.broken)
+            raise self.broken
 
     def record(self, event: LmCalled) -> None:
         """Append the event; it is on disk on return. Raises `LmFailed('not_recorded')`."""
@@ -107,7 +98,7 @@ class RunCalls:
             failure.__cause__ = error
             self.broken = failure
             # Raised to the caller as well as kept, because batched sub-calls swallow errors.
-            raise for_dspy(failure) from error
+            raise failure from error
         if self.on_record is not None:
             self.on_record(event)
         with self._mutex:
@@ -139,12 +130,12 @@ class _Outcome(NamedTuple):
     """One try: its event, its result, and the seconds to wait before a retry (None: no retry)."""
 
     event: LmCalled
-    result: Response | LmFailed
+    result: LmResponse | LmFailed
     wait_s: float | None = None
 
 
 class RecordingEngine:
-    """An engine for dspy.LM around a model in one role, safe for several threads.
+    """The engine around a model in one role, safe for several threads.
 
     Each try is one `lm_called` event, on disk before the response is returned. The response is parsed back from the
     record, redacted, because a rerun must get the same one.
@@ -168,15 +159,14 @@ class RecordingEngine:
         self._parameters = dict(parameters or {})
         self._sleep, self._clock = sleep, clock
 
-    def complete(self, request: Request) -> Response:
+    def complete(self, request: LmRequest) -> LmResponse:
         """Return the response to a request, and record it.
 
         Raises `LmFailed`: the model's, which is recorded too; `not_recorded` where the event can't be appended; and the
         failure of an earlier call where that ended the run.
         """
         self._calls.check()
-        data = request_data(request)
-        question, blank = self._question(request, data)
+        question, blank = self._question(request, request.data)
         try_once = self._prepared_try(question)
         for number in itertools.count(1):
             outcome = self._try(try_once, msgspec.structs.replace(blank, attempt=number))
@@ -184,17 +174,17 @@ class RecordingEngine:
             if not isinstance(outcome.result, LmFailed):
                 return outcome.result
             if outcome.wait_s is None:
-                raise for_dspy(outcome.result)
+                raise outcome.result
             self._sleep(outcome.wait_s)
         raise AssertionError("a try is the last one, or there is another")
 
-    def _question(self, request: Request, data: dict[str, Any]) -> tuple[Question, LmCalled]:
+    def _question(self, request: LmRequest, data: dict[str, Any]) -> tuple[Question, LmCalled]:
         # Redact before the key is made, because a rerun has only the recorded text to make it from.
         text = self._calls.redact(canonical(data))
         step = self._calls.step if self._role in WITHIN_STEPS else None
         # Only the agent's, because the leakage report measures what the agent was shown.
         if self._role == "agent":
-            self._calls.prompt_chars = len(prompt_text(data))
+            self._calls.prompt_chars = len(request.words)
         blank = LmCalled(
             run=self._calls.run,
             role=self._role,
@@ -246,19 +236,18 @@ class RecordingEngine:
         # Usage first, because an answer that can't be kept was paid for all the same.
         paid = msgspec.structs.replace(
             blank,
-            tokens_in=_count(usage.input_tokens),
-            tokens_out=_count(usage.output_tokens),
-            tokens_cached=_count(usage.cache_read_tokens),
+            tokens_in=_count(usage.get("input_tokens")),
+            tokens_out=_count(usage.get("output_tokens")),
+            tokens_cached=_count(usage.get("cache_read_tokens")),
             cost_usd=_cost(answer.cost_usd),
         )
         try:
-            text = self._calls.redact(canonical(response_data(answer.response)))
+            text = self._calls.redact(canonical(answer.response.data))
             if len(text) > limits.LM_RESPONSE_CHARS:
                 most = limits.LM_RESPONSE_CHARS
                 raise failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
-            data = msgspec.json.decode(text)
             # The caller gets the response as recorded, redacted, because a rerun can give no other.
-            response = response_of(data)
+            response = LmResponse.of(msgspec.json.decode(text))
         except LmFailed as failure:
             return self._failed(paid, failure)
         except UNREADABLE as error:
@@ -266,11 +255,11 @@ class RecordingEngine:
             return self._failed(paid, failed("bad_response", message))
         event = msgspec.structs.replace(paid, response=text)
         # A recorded answer was the model's word when it was recorded.
-        if left is None and (fault := _fault(answer.response, answer_text(data), self._role)):
+        if left is None and (fault := _fault(response, answer.ended, self._role)):
             # Without the response, because a rerun repeats a failure that has none.
             return self._failed(paid, failed(NO_WORD, fault), wait_s(blank.attempt or 1, None))
         # Recorded whole, but no success: dspy would pass on an empty text, and the caller could not tell.
-        if not answer_text(data).strip() and not response.tool_calls:
+        if not response.text.strip() and not response.calls_tools:
             # An answer that its bound left empty would be left empty again.
             wait = None if response.finish_reason == "length" else wait_s(blank.attempt or 1, None)
             wait = wait if left is None else 0.0 if left else None
@@ -293,16 +282,15 @@ _PAGE = re.compile(
 _OF_ERRORS = frozenset({"error", "message", "type", "code", "status", "detail", "request_id", "param"})
 
 
-def _fault(response: Response, text: str, role: Role) -> str:
+def _fault(response: LmResponse, ended: str, role: Role) -> str:
     """Return why an answer is not the model's word although it has one's form; empty if it is.
 
     A provider that breaks off at a fault or by its filter says so in the reason of the end. A gateway puts its own page
     or error where the model's words would be; a sub-call may have asked for such a text.
     """
-    unmapped: Any = (response.provider_data or {}).get("_lm15_unmapped") or []
-    ends = [str(each.get("type")) for each in unmapped if "finish_reason" in str(each.get("path"))]
+    text = response.text
     begins = f": {text[: limits.GIVEN_CHARS]!r}"
-    if found := next((end for end in (str(response.finish_reason), *ends) if _FAULTS.search(end)), ""):
+    if found := next((end for end in (response.finish_reason, ended) if _FAULTS.search(end)), ""):
         return f"the provider broke the answer off ({found[: limits.GIVEN_CHARS]}){begins}"
     if role == "sub":
         return ""
@@ -325,9 +313,9 @@ def _temperature(data: dict[str, Any]) -> Settings:
     return {} if temperature is None else {"temperature": temperature}
 
 
-def _count(tokens: int | None) -> int | None:
+def _count(tokens: Any) -> int | None:
     # Clamped, because providers report any number, and an event's counts are bounded.
-    return None if tokens is None else max(0, min(tokens, limits.COUNT_MOST))
+    return max(0, min(tokens, limits.COUNT_MOST)) if type(tokens) is int else None
 
 
 def _cost(cost_usd: float | None) -> float | None:

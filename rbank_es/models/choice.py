@@ -11,11 +11,13 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.events.event import Setting, Settings
+from rbank_es.events.event import Setting
 from rbank_es.events.redaction import REDACTED, is_key
 from rbank_es.system.shown_locator import names_secret
 
 SCRIPT = "script:"
+FUNCTION = "function:"
+"""Beginnings of the names of what stands in for a model: a script, and a function given in Python."""
 
 CONNECTION = ("timeout", "model_type", "api_version", "organization", "project")
 """Arguments of the connection; all others are parameters of the request."""
@@ -121,44 +123,13 @@ def check_address(address: str) -> None:
         )
 
 
-def accepted_parameters(name: str, given: Settings) -> dict[str, Any]:
-    """Return the parameters that dspy accepts for this model, without temperature for reasoning models.
-
-    Raises `BadInput` for any other that the model does not accept.
-    """
-    from rbank_es.models.model_call import load_dspy  # on use: a choice is read where no model is called
-
-    dspy = load_dspy()
-    plain = {argument: list(value) if isinstance(value, tuple) else value for argument, value in given.items()}
-    cold = {argument: value for argument, value in plain.items() if argument != "temperature"}
-    try:
-        dspy.LM(name, cache=False, **cold)
-    except dspy.LMConfigurationError as error:
-        raise BadInput(f"{name}: {error.message}") from None
-    try:
-        # Test with 0.5 instead of 0, because dspy accepts 0 as "no temperature" and sends it all the same.
-        dspy.LM(name, cache=False, **cold, temperature=plain.get("temperature") or 0.5)
-    except dspy.LMConfigurationError:
-        return cold
-    return plain
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine: what is sent there stays on it."""
 
 
-def check_parameters(choice: LmChoice) -> None:
-    """Raise `BadInput` for a parameter that no request can hold, `MissingExtra` without dspy."""
-    from rbank_es.models.model_call import load_dspy
-
-    load_dspy()
-    from dspy.lm15 import LM15Error, request_from_openai_chat
-
-    message = {"role": "user", "content": "?"}
-    for name, value in choice.parameters.items():
-        given = list(value) if isinstance(value, tuple) else value
-        try:
-            # dspy validates parameters when it builds a request, so build one to find out now.
-            request_from_openai_chat({"model": choice.model, "messages": [message], name: given})
-        except (LM15Error, TypeError, ValueError) as error:
-            reason = str(error).split(" — ")[0].split("\n")[0]
-            raise BadInput(f"{choice.model} can't be given the argument {name}: {reason}") from None
+def on_this_machine(address: str | None) -> bool:
+    """Return whether an address is one of this machine."""
+    return address is not None and urlsplit(address).hostname in LOOPBACK
 
 
 def _check_argument(name: str, value: Setting) -> None:

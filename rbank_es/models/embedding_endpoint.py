@@ -19,8 +19,8 @@ from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.vector_text import check_direction
-from rbank_es.models.choice import check_address, check_model
-from rbank_es.models.live_model import LOOPBACK, run_within
+from rbank_es.models.answer_bounds import run_within
+from rbank_es.models.choice import LOOPBACK, check_address, check_model
 from rbank_es.models.model_call import HINTS, RetryableFailure, wait_s
 from rbank_es.sparql.engines.retry import retry_after_s, utc_now
 

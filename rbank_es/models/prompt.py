@@ -96,7 +96,7 @@ def signature_of(prompt: Prompt, types: Mapping[str, Any]) -> Any:
 
     Loads dspy; raises `MissingExtra` without it.
     """
-    from rbank_es.models.model_call import load_dspy
+    from rbank_es.models.dspy_calls import load_dspy
 
     dspy = load_dspy()
     fields: dict[str, Any] = {name: (str, dspy.InputField(desc=desc)) for name, desc in prompt.inputs.items()}

@@ -15,7 +15,8 @@ from rbank_es.events import Erased, Event, LmCalled, Ref
 from rbank_es.events.event import Settings
 from rbank_es.events.run_events import Role
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed, response_of
+from rbank_es.models.lm_request import LmResponse
+from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed
 
 
 class RecordedModel:
@@ -42,7 +43,9 @@ class RecordedModel:
         found: dict[Role, LmChoice] = {}
         for event in self._recorded:
             before = found.get(event.role)
-            common = event.parameters if before is None else _common(before.arguments, event.parameters)
+            # Callers give it anew, and no request holds it.
+            given = {name: value for name, value in event.parameters.items() if name != "rollout_id"}
+            common = given if before is None else _common(before.arguments, given)
             found[event.role] = LmChoice(model=event.model, arguments=common)
         return found
 
@@ -155,7 +158,7 @@ class _Tries:
     def __call__(self) -> ModelAnswer:
         event = self._tries.pop(0)
         if event.response is not None:
-            return ModelAnswer(response_of(msgspec.json.decode(str(event.response))), event.cost_usd)
+            return ModelAnswer(LmResponse.of(msgspec.json.decode(str(event.response))), event.cost_usd)
         failure = failed(event.error_code or "unexpected", str(event.error or ""))
         # 0 s, because a rerun need not repeat the waits of the run.
         raise RetryableFailure(failure, 0.0) if self._tries else failure

@@ -186,6 +186,8 @@ _LENIENT = re.compile(
     r"(?P<constant>\b(?:True|False|None)\b)|(?P<name>[A-Za-z_]\w*)(?=\s{0,99}:)",
     re.DOTALL,
 )
+# A string or a bracket, and the space behind it where the next member or entry follows without a comma.
+_NO_COMMA = re.compile(r"""("(?:\\.|[^"\\])*"|[}\]])(\s{1,99}(?="(?:\\.|[^"\\]){0,99}"\s{0,99}:|[{\[]))?""", re.DOTALL)
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 
@@ -202,7 +204,10 @@ def _literal(text: str) -> Any:
     """Return a value with comments, single quotes, bare names or a comma too many; or one in Python's notation."""
     # First as JSON, because Python takes the last of two values of one name in silence. Twice, because a comma may
     # stand before a comment.
-    lenient = parsed_json(_LENIENT.sub(_strict, _LENIENT.sub(_strict, text)))
+    strict = _LENIENT.sub(_strict, _LENIENT.sub(_strict, text))
+    lenient = parsed_json(strict)
+    if lenient is None:
+        lenient = parsed_json(_NO_COMMA.sub(lambda gap: f"{gap[1]}," if gap[2] else gap[1], strict))
     if lenient is not None:
         return lenient
     try:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Settings, Timer
 from rbank_es.events.run_events import Role
-from rbank_es.models.adapter import adapter
 from rbank_es.models.call_recorder import RecordingEngine, RunCalls, Sleep
-from rbank_es.models.choice import LmChoice, accepted_parameters, check_parameters
-from rbank_es.models.model_call import (
-    EngineModel,
-    LmEngine,
-    Model,
-    load_dspy,
-)
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.function_model import Complete, FunctionModel, choice_of
+from rbank_es.models.lm_request import CUT, LmRequest
+from rbank_es.models.model_call import Model
+from rbank_es.models.parameters import accepted_parameters, config_of
+from rbank_es.models.prompt import Message
+from rbank_es.models.replies import ModelReply
 from rbank_es.models.scripted_model import Script, ScriptedModel
 
 if TYPE_CHECKING:
     from dspy.clients.lm import LM
 
     from rbank_es.bank import Bank
+    from rbank_es.models.dspy_calls import LmEngine
 
-ModelFor = Callable[[Role, LmChoice], Model | LmEngine]
-"""Returns the model of a role where it is neither live nor scripted: a recorded one, or an engine of one's own."""
+ModelFor = Callable[[Role, LmChoice], "Model | LmEngine | Complete"]
+"""Returns the model of a role where it is neither live nor scripted: a recorded one, an engine, or a function."""
 
 
 class Lms:
@@ -54,7 +54,6 @@ class Lms:
         `task` and `rollout` (from 0) choose the turns of a script. Raises `LmFailed` (unknown_model, missing_key),
         `BadInput` for an invalid script or parameter, `MissingExtra`.
         """
-        load_dspy()
         if not choices:
             raise BadInput("no model was chosen; give one with --lm")
         self._choices = dict(choices)
@@ -73,41 +72,71 @@ class Lms:
             raise BadInput(f"no model was chosen for the {role}; give one with --lm")
         return found
 
+    def ask(
+        self,
+        role: Role,
+        messages: Sequence[Message],
+        *,
+        temperature: float | None = None,
+        rollout_id: int | None = None,
+    ) -> ModelReply:
+        """Return the model's reply to a conversation, unparsed, with what it was given. Loads no dspy.
+
+        Arguments as of `lm`. Raises `LmFailed`, and `BadInput` for parameters that the model does not accept.
+        """
+        engine, given = self._engine(role, temperature, rollout_id)
+        response = engine.complete(LmRequest.of(self.choice(role).name, messages, given))
+        # The model's own earlier answers are not given to it: it may repeat them.
+        shown = "\n".join(each["content"] for each in messages if each["role"] == "user")
+        return ModelReply(response.text, cut=response.finish_reason in CUT, given=shown)
+
     def lm(self, role: Role, *, temperature: float | None = None, rollout_id: int | None = None) -> LM:
         """Return a `dspy.LM` without cache and retries of its own. Its calls raise `LmFailed`.
 
         `temperature` overrides the choice's own. `rollout_id` is recorded, because rollouts of one task must get
-        distinct samples. Raises `BadInput` for parameters that the model does not accept.
+        distinct samples. Raises `BadInput` for parameters that the model does not accept, `MissingExtra` without dspy.
         """
-        choice = self.choice(role)
-        wanted: Settings = dict(choice.parameters)
-        if temperature is not None:
-            wanted["temperature"] = temperature
-        given = accepted_parameters(choice.name, wanted)
-        recorded = {name: value for name, value in wanted.items() if name in given}
-        if rollout_id is not None:
-            recorded["rollout_id"] = rollout_id
-        engine = RecordingEngine(
-            self._by_role.get(role) or self._by_role["agent"],
-            self.calls,
-            role,
-            choice.name,
-            parameters=recorded,
-            sleep=self._sleep,
-            clock=self._clock,
-        )
-        # No cache: it would return the same sample to all rollouts. No retries: each must be recorded.
-        lm: LM = load_dspy().LM(choice.name, engine=engine, cache=False, num_retries=0, **given)
+        from rbank_es.models.dspy_calls import DspyEngine, load_dspy
+
+        engine, given = self._engine(role, temperature, rollout_id)
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+        dspy = load_dspy()
+        try:
+            # No cache: it would return the same sample to all rollouts. No retries: each must be recorded.
+            lm: LM = dspy.LM(self.choice(role).name, engine=DspyEngine(engine), cache=False, num_retries=0, **plain)
+        except dspy.LMConfigurationError as error:
+            raise BadInput(f"{self.choice(role).name}: {error.message}") from None
         return lm
 
     def context(
         self, role: Role, *, temperature: float | None = None, rollout_id: int | None = None
     ) -> AbstractContextManager[None]:
-        """Return `dspy.context` with the role's model, `adapter()`, and no history."""
+        """Return `dspy.context` with the role's model, `adapter()`, and no history. Errors as of `lm`."""
+        from rbank_es.models.adapter import adapter
+        from rbank_es.models.dspy_calls import load_dspy
+
         lm = self.lm(role, temperature=temperature, rollout_id=rollout_id)
         # No history, because dspy would keep every prompt of the process in memory.
         context: AbstractContextManager[None] = load_dspy().context(lm=lm, adapter=adapter(), disable_history=True)
         return context
+
+    def _engine(
+        self, role: Role, temperature: float | None, rollout_id: int | None
+    ) -> tuple[RecordingEngine, Settings]:
+        """Return the engine of a role, and the parameters of its requests."""
+        choice = self.choice(role)
+        warmed: Settings = {} if temperature is None else {"temperature": temperature}
+        given = accepted_parameters(choice.name, {**choice.parameters, **warmed})
+        engine = RecordingEngine(
+            self._by_role.get(role) or self._by_role["agent"],
+            self.calls,
+            role,
+            choice.name,
+            parameters=given if rollout_id is None else {**given, "rollout_id": rollout_id},
+            sleep=self._sleep,
+            clock=self._clock,
+        )
+        return engine, given
 
     def _made(self, role: Role, choice: LmChoice, model_for: ModelFor | None) -> Model:
         if model_for is not None:
@@ -115,10 +144,10 @@ class Lms:
         script = choice.script
         if script is not None:
             return self._shared(choice.model, lambda: ScriptedModel(Script.load(script), self._task, self._rollout))
-        from rbank_es.models.live_model import LiveModel
+        from rbank_es.models.live_model import live_model
 
-        check_parameters(choice)
-        return self._shared(repr(choice), lambda: LiveModel(choice))
+        config_of(choice.model, choice.parameters)
+        return self._shared(repr(choice), lambda: live_model(choice))
 
     def _shared(self, key: str, make: Callable[[], Model]) -> Model:
         # Roles with equal choices share one model, and with it its connections.
@@ -149,7 +178,7 @@ class Lms:
 def check_choices(choices: Mapping[Role, LmChoice]) -> None:
     """Raise what `Lms` would raise for these choices, before anything is recorded. Nothing is sent."""
     for choice in choices.values():
-        check_parameters(choice)
+        config_of(choice.model, choice.parameters)
         if choice.script is not None:
             Script.load(choice.script)
         else:
@@ -158,5 +187,43 @@ def check_choices(choices: Mapping[Role, LmChoice]) -> None:
             require_key(choice)
 
 
-def _as_model(given: Model | LmEngine) -> Model:
-    return given if hasattr(given, "prepare") else EngineModel(given)  # type: ignore[return-value]
+def _as_model(given: Model | LmEngine | Complete) -> Model:
+    if hasattr(given, "prepare"):
+        return given  # type: ignore[return-value]
+    if hasattr(given, "complete"):
+        from rbank_es.models.dspy_calls import EngineModel
+
+        return EngineModel(given)
+    if not callable(given):
+        kind = type(given).__name__
+        raise BadInput(f"a model is a function from a prompt's text to a reply's text, or an engine, and not a {kind}")
+    return FunctionModel(given)
+
+
+def lms_for(
+    bank: Bank, run: str, *, complete: Complete | None = None, lm: str | None = None, api_base: str | None = None
+) -> Lms:
+    """Return the models that judge a run and learn from it: one function, or one named model; the extra isn't needed.
+
+    Args:
+        complete: a function from a prompt's text to a reply's text, see `rbank_es.models.function_model`.
+        lm: a name as `LmChoice` takes it (`openai/gpt-4.1-mini`, `script:FILE`).
+        api_base: the URL of a server of one's own, for `lm`.
+
+    Raises `BadInput` unless exactly one of `complete` and `lm` is given, and as `Lms`.
+    """
+    if (complete is None) == (lm is None):
+        raise BadInput("give either complete, a function from a prompt's text to a reply's text, or lm, a model's name")
+    if complete is not None:
+        if api_base is not None:
+            raise BadInput("api_base is the address of a model named by lm: leave it out beside complete")
+        model = _as_model(complete)
+        choice = choice_of(complete)
+        return Lms(bank, run, _both(choice), model_for=lambda role, choice: model)
+    if not isinstance(lm, str):
+        raise BadInput("lm is the name of a model; give a function as complete")
+    return Lms(bank, run, _both(LmChoice.parse(lm, api_base=api_base)), task=run)
+
+
+def _both(choice: LmChoice) -> dict[Role, LmChoice]:
+    return {"judge": choice, "extractor": choice}

@@ -42,16 +42,8 @@ from msgspec import Meta
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.run_events import Role
-from rbank_es.models.model_call import (
-    HINTS,
-    ModelAnswer,
-    Question,
-    RetryableFailure,
-    Try,
-    failed,
-    prompt_text,
-    request_data,
-)
+from rbank_es.models.lm_request import LmMessage, LmResponse
+from rbank_es.models.model_call import HINTS, ModelAnswer, Question, RetryableFailure, Try, failed
 from rbank_es.system.given_file import read_given
 from rbank_es.system.toml_input import parse_toml
 from rbank_es.system.validation_messages import reason_of
@@ -181,7 +173,7 @@ class ScriptedModel:
 
     def prepare(self, question: Question) -> Try:
         """Return a try that takes a turn, and raises `LmFailed('script_mismatch')` where the request differs."""
-        words = prompt_text(request_data(question.request))
+        words = question.request.words
         return lambda: self._answered(self._taken(question, words), question, words)
 
     def close(self) -> None:
@@ -216,12 +208,11 @@ class ScriptedModel:
             failure = failed(turn.error, "the script says so")
             # A retry takes the next turn, so a script can show that a call succeeds at last.
             raise RetryableFailure(failure) if turn.error in _TEMPORARY else failure
-        from dspy.lm15 import Message, Response, Usage
-
-        usage = Usage(input_tokens=_tokens(words), output_tokens=_tokens(turn.answer))
-        message = Message.assistant(turn.answer)
-        made = Response(id=None, model=question.request.model, message=message, finish_reason="stop", usage=usage)
-        return ModelAnswer(made)
+        tokens = {"input_tokens": _tokens(words), "output_tokens": _tokens(turn.answer)}
+        usage = {**tokens, "total_tokens": sum(tokens.values())}
+        message = LmMessage.of("assistant", turn.answer)
+        model = question.request.model
+        return ModelAnswer(LmResponse(model=model, message=message, finish_reason="stop", usage=usage))
 
     def _mismatch(self, question: Question, words: str, difference: str) -> LmFailed:
         step = f", step {question.step}" if question.step is not None else ""

@@ -15,7 +15,7 @@ EXTRAS = {
 
 PURPOSES = {
     "ontology": "reading an ontology, or asking one in SPARQL,",
-    "agent": "running an agent, or calling a model,",
+    "agent": "running an agent, or calling a model over dspy,",
     "experiments": "a report of an experiment",
 }
 """What each extra is for, as messages say it."""

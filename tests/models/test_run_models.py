@@ -12,7 +12,9 @@ from rbank_es.errors import BadInput, LmFailed, LogUnavailable, MissingExtra
 from rbank_es.models.adapter import adapter
 from rbank_es.models.call_recorder import Totals
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.run_models import Lms
+from rbank_es.models.lm_request import LmRequest
+from rbank_es.models.model_call import Question
+from rbank_es.models.run_models import Lms, check_choices
 from tests.faults.disk import Disk
 from tests.models.runs import RUN, STUB, Saying, Waits, ask, called, models, saying
 
@@ -111,18 +113,28 @@ def test_totals_and_the_size_of_the_last_prompt_of_the_agent(tmp_path: Path) -> 
 
 
 def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rbank_es.models.live_model import LiveModel
-    from rbank_es.models.model_call import Question
+    import httpx
+
+    from rbank_es.models.dspy_model import DspyModel
+    from rbank_es.models.live_model import live_model
+    from tests.models.openai_server import completion
 
     monkeypatch.setenv("OPENAI_API_KEY", "any-value-at-all")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    model = LiveModel(LmChoice(model="openai/gpt-4o-mini"))
-    model.client = Saying()
-    from dspy.lm15 import Message, Request
-
-    request = Request(model="openai/gpt-4o-mini", messages=(Message.user("hello"),))
-    answer = model.prepare(Question(request, "agent", 1, "", ""))()
-    assert answer.cost_usd == pytest.approx(3 * 0.15e-6 + 2 * 0.6e-6)
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
+    choice, body = LmChoice(model="openai/gpt-4o-mini"), completion("two words")
+    request = LmRequest.of(choice.model, [{"role": "user", "content": "hello"}], {})
+    over_http: Any = live_model(choice)
+    answers = httpx.MockTransport(lambda asked: httpx.Response(200, stream=httpx.ByteStream(body)))
+    over_http._client = httpx.Client(transport=answers)
+    over_dspy = DspyModel(choice, None, "OPENAI_API_KEY")
+    over_dspy.client = Saying()
+    costs = [model.prepare(Question(request, "agent", 1, "", ""))().cost_usd for model in (over_http, over_dspy)]
+    cached = 4
+    assert costs == [
+        pytest.approx((10 - cached) * 0.15e-6 + cached * 0.075e-6 + 2 * 0.6e-6),
+        pytest.approx(3 * 0.15e-6 + 2 * 0.6e-6),
+    ]
 
 
 def test_a_call_that_cant_be_recorded_fails_and_so_does_every_later_one(tmp_path: Path) -> None:
@@ -224,11 +236,27 @@ def test_waits_are_bounded_in_number_and_length(tmp_path: Path) -> None:
     assert slept == [limits.LM_WAIT_S] * limits.LM_RETRIES
 
 
-def test_without_dspy_one_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_dspy(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     for name in [name for name in sys.modules if name == "dspy" or name.startswith("dspy.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "dspy", None)
-    with Bank.create(tmp_path / "bank") as bank, pytest.raises(MissingExtra, match=r"rbank-es\[agent\]"):
-        Lms(bank, RUN, {"agent": STUB})
+
+
+@pytest.mark.usefixtures("no_dspy")
+def test_without_dspy_an_agents_model_names_what_to_install_and_a_judges_needs_nothing(tmp_path: Path) -> None:
+    options: Any = {"model_for": lambda role, choice: lambda prompt: "yes"}
+    with models(tmp_path, **options) as (_, lms):
+        assert lms.ask("judge", [{"role": "user", "content": "Is it?"}]).text == "yes"
+        with pytest.raises(MissingExtra, match=r"rbank-es\[agent\]"):
+            lms.lm("agent")
+
+
+@pytest.mark.usefixtures("no_dspy")
+def test_without_dspy_another_provider_names_what_to_install_and_the_way_without_it() -> None:
+    with pytest.raises(MissingExtra, match=r"openai/NAME, --api-base URL.*rbank-es\[agent\]"):
+        check_choices({"judge": LmChoice(model="anthropic/claude-x")})
+    check_choices({"judge": LmChoice(model="openai/x", api_base="http://localhost:8000/v1")})
+    check_choices({"judge": LmChoice(model="x", api_base="http://localhost:8000/v1")})

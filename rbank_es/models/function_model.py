@@ -1,0 +1,74 @@
+"""The model that is a function of the caller's own, from a prompt's text to a reply's text.
+
+The prompt is the texts of all messages in order, a blank line between two: the instructions first; before an earlier
+reply of the model's own stands the line `Your last reply:`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from rbank_es import limits
+from rbank_es.errors import LmFailed
+from rbank_es.models.answer_bounds import run_within
+from rbank_es.models.choice import FUNCTION, LmChoice
+from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
+from rbank_es.models.model_call import ModelAnswer, Question, Try, failed, said_by
+
+Complete = Callable[[str], str]
+"""A function from a prompt's text to a reply's text."""
+
+LAST_REPLY = "Your last reply:"
+
+
+def choice_of(complete: Complete) -> LmChoice:
+    """Return the choice under which the calls of a function are recorded: `function:NAME`, by its own name."""
+    name = str(getattr(complete, "__name__", type(complete).__name__))
+    return LmChoice(model=f"{FUNCTION}{name[: limits.NAME_CHARS - len(FUNCTION)]}")
+
+
+class FunctionModel:
+    """A model over a function. Each call runs in a thread, and is left after `timeout_s`."""
+
+    def __init__(self, complete: Complete, timeout_s: float = limits.LM_TIME_S) -> None:
+        self._complete, self._timeout_s = complete, timeout_s
+
+    def prepare(self, question: Question) -> Try:
+        """Return a try that calls the function once."""
+        prompt = prompt_of(question.request)
+        return lambda: self._once(prompt, question.request)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _once(self, prompt: str, request: LmRequest) -> ModelAnswer:
+        try:
+            text: Any = run_within(self._timeout_s, lambda: self._complete(prompt))
+        except LmFailed:
+            raise
+        except Exception as error:
+            said = said_by(str(error))
+            raise failed("bad_function", f"{request.model} raised {type(error).__name__}{said}") from error
+        if not isinstance(text, str):
+            if inspect.iscoroutine(text):
+                text.close()  # else Python warns that nobody awaited it
+            kind = "None" if text is None else f"a value of the type {type(text).__name__}"
+            raise failed("bad_function", f"{request.model} returned {kind}, and no text")
+        # Refused before it is copied: a record holds less.
+        if len(text) > limits.LM_RESPONSE_CHARS:
+            most = limits.LM_RESPONSE_CHARS
+            raise failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
+        message = LmMessage.of("assistant", text)
+        return ModelAnswer(LmResponse(model=request.model, message=message, finish_reason="stop"))
+
+
+def prompt_of(request: LmRequest) -> str:
+    """Return the messages of a request as one text."""
+    said = [
+        f"{LAST_REPLY}\n{text}" if message.role == "assistant" else text
+        for message in request.messages
+        for text in ["".join(str(part.get("text", "")) for part in message.parts)]
+    ]
+    return "\n\n".join([*([str(request.system)] if request.system else []), *said])

@@ -1,0 +1,159 @@
+"""Requests to models and their responses, in the form in which `lm_called` records them.
+
+A message has parts, of which those of the type `text` are words. Parts of other types, tools and settings are kept as
+they came, because executors may send any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rbank_es.events.event import Settings
+from rbank_es.models.parameters import config_of
+from rbank_es.models.prompt import Message
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+CUT = frozenset({"length", "content_filter", "error"})
+"""Reasons of a provider to end an answer before the model did: at a bound, by a filter, by a fault of its own."""
+
+
+class LmMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A message: who says it, and its parts."""
+
+    role: str
+    parts: list[dict[str, Any]]
+    continuation: Any = None
+
+    @classmethod
+    def of(cls, role: str, text: str) -> LmMessage:
+        """Return a message of one text."""
+        return cls(role=role, parts=[{"type": "text", "text": text}])
+
+
+class LmRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request. `config` holds the parameters under the names that all providers share."""
+
+    model: str
+    messages: list[LmMessage]
+    system: Any = None
+    tools: list[Any] = []
+    config: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, model: str, messages: Sequence[Message], parameters: Settings) -> LmRequest:
+        """Return the request of a conversation. Lone surrogates become U+FFFD, because no request could hold them.
+
+        Raises `BadInput` for a parameter that no request can hold.
+        """
+        given = [_encodable(each) for each in messages]
+        return cls(
+            model=model,
+            messages=[LmMessage.of(each["role"], each["content"]) for each in given if each["role"] != "system"],
+            system="\n\n".join(each["content"] for each in given if each["role"] == "system") or None,
+            config=config_of(model, parameters),
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether the request holds nothing but texts and parameters."""
+        texts = all(part.get("type") == "text" for message in self.messages for part in message.parts)
+        return texts and not self.tools and (self.system is None or isinstance(self.system, str))
+
+    @property
+    def words(self) -> str:
+        """The words that the model reads: of the system prompt, then of each message."""
+        return prompt_text(self.data)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The request as plain data."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        return data
+
+
+class LmResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A response. `usage` has the numbers of tokens that the provider reported."""
+
+    model: str
+    message: LmMessage
+    finish_reason: str
+    id: str | None = None
+    usage: dict[str, Any] = {}
+    logprobs: Any = None
+    logprobs_complete: Any = None
+    adaptations: Any = None
+
+    @classmethod
+    def of(cls, data: Any) -> LmResponse:
+        """Parse plain data. Raises ValueError for anything else."""
+        try:
+            return msgspec.convert(data, cls)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from None
+
+    @property
+    def text(self) -> str:
+        """The words of the answer: neither its thinking nor its refusal."""
+        return answer_text(self.data)
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether the answer asks for a tool."""
+        return any(part.get("type") == "tool_call" for part in self.message.parts)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The response as plain data. Lone surrogates become U+FFFD."""
+        data: dict[str, Any] = _encodable(msgspec.to_builtins(self))
+        return data
+
+
+def canonical(value: Any) -> str:
+    """Return plain data as compact JSON with sorted names: equal text for equal content."""
+    return _ENCODER.encode(value).decode()
+
+
+def key_of(request_json: str) -> str:
+    """Return the key under which a rerun finds a request: SHA-256 of its canonical JSON, in hex."""
+    return hashlib.sha256(request_json.encode()).hexdigest()
+
+
+def prompt_text(data: dict[str, Any]) -> str:
+    """Return the words of a request that the model reads: of the system prompt, then of each message."""
+    return "\n\n".join(_texts([data.get("system"), data["messages"]]))
+
+
+def answer_text(data: dict[str, Any]) -> str:
+    """Return the words of a response that are passed on: neither its thinking nor its refusal."""
+    parts = data.get("message", {}).get("parts", [])
+    return "".join(_texts([part for part in parts if part.get("type") in ("text", "data")]))
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list):
+        return [text for each in value for text in _texts(each)]
+    if isinstance(value, dict):
+        return [text for name in ("text", "value", "content", "parts") for text in _texts(value.get(name))]
+    return []
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # Two surrogates that are a pair become their character, a lone one becomes U+FFFD.
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return value
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(each) for each in value]
+    return value

@@ -1,0 +1,295 @@
+"""The model over HTTP: a server that speaks OpenAI's protocol, `POST …/chat/completions`, over httpx.
+
+Whatever the server does, a try ends in time, takes no more memory than its bounds, and gives an answer or a failure
+with a code. It connects to the address that a person named, or OpenAI's, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from rbank_es import __version__, limits
+from rbank_es.errors import LmFailed
+from rbank_es.models.answer_bounds import bounded, run_within
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
+from rbank_es.models.model_call import (
+    UNREADABLE,
+    Model,
+    ModelAnswer,
+    Question,
+    RetryableFailure,
+    Try,
+    failed,
+    said_by,
+)
+from rbank_es.sparql.engines.retry import retry_after_s, utc_now
+
+if TYPE_CHECKING:
+    import httpx
+
+ADDRESS = "https://api.openai.com/v1"
+
+_ENDS = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_call",
+    "function_call": "tool_call",
+    "content_filter": "content_filter",
+}
+_CODES = {
+    "context_length_exceeded": "context_too_long",
+    "exceed_context_size_error": "context_too_long",
+    "insufficient_quota": "no_credit",
+    "exceeded_current_quota_error": "no_credit",
+    "model_not_found": "unknown_model",
+    "invalid_api_key": "wrong_key",
+    "authentication_error": "wrong_key",
+    "rate_limit_exceeded": "rate_limited",
+    "rate_limit_error": "rate_limited",
+}
+"""Our codes of the codes in which servers say what is wrong; they go before the status."""
+
+_STATUS = {401: "wrong_key", 402: "no_credit", 403: "wrong_key", 404: "unknown_model", 408: "timeout"}
+_TOO_LONG = re.compile(r"maximum context length|context (?:size|window|length)|n_ctx", re.IGNORECASE)
+"""How servers without a code of their own say that a request is too long (vLLM, llama.cpp, Ollama)."""
+
+_WORDS = {
+    "context_too_long": "the request is longer than the model reads",
+    "no_credit": "the provider asks for payment",
+    "rate_limited": "the provider turned the call away",
+    "refused": "the provider refused the request",
+    "server_error": "the provider failed",
+    "timeout": "the provider took too long",
+    "unknown_model": "the provider has no such model, or the address is wrong",
+    "bad_response": "the answer can't be read",
+}
+_USAGE = {
+    "input_tokens": ("prompt_tokens",),
+    "output_tokens": ("completion_tokens",),
+    "total_tokens": ("total_tokens",),
+    "cache_read_tokens": ("prompt_tokens_details", "cached_tokens"),
+    "cache_write_tokens": ("prompt_tokens_details", "cache_write_tokens"),
+    "reasoning_tokens": ("completion_tokens_details", "reasoning_tokens"),
+    "input_audio_tokens": ("prompt_tokens_details", "audio_tokens"),
+    "output_audio_tokens": ("completion_tokens_details", "audio_tokens"),
+}
+
+
+class OpenAiModel:
+    """A model of a server that speaks OpenAI's protocol, safe for several threads.
+
+    Requests that hold more than texts (tools, pictures), which only executors on dspy make, go through dspy's client.
+    """
+
+    def __init__(self, choice: LmChoice, name: str, address: str | None, key: str | None, variable: str) -> None:
+        """Keep the parts; nothing is sent. `name` is the model's at the server; `variable` names the key in errors."""
+        self._choice, self._name, self._address = choice, name, address
+        self._variable = variable
+        self._client = _client(choice.timeout_s, key)
+        self._others: Model | None = None
+
+    def prepare(self, question: Question) -> Try:
+        """Return a try that asks the server once."""
+        if not question.request.plain:
+            return self._other_model().prepare(question)
+        sent = json.dumps(self._body(question.request)).encode()
+        # httpx bounds each read, not their sum: a server that answers byte by byte would never end.
+        return lambda: run_within(self._choice.timeout_s, lambda: self._once(sent, question.request))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+        if self._others is not None:
+            self._others.close()
+
+    def _other_model(self) -> Model:
+        from rbank_es.models.dspy_model import DspyModel
+
+        self._others = self._others or DspyModel(self._choice, self._address, self._variable)
+        return self._others
+
+    def _body(self, request: LmRequest) -> dict[str, Any]:
+        """Return the request in OpenAI's form."""
+        system = [{"role": "system", "content": request.system}] if request.system else []
+        said = [
+            {"role": each.role, "content": "".join(str(part.get("text", "")) for part in each.parts)}
+            for each in request.messages
+        ]
+        config = dict(request.config)
+        # OpenAI's newer models refuse the older name, and some servers of one's own know no other.
+        bound = "max_tokens" if self._address and "max_tokens" in self._choice.arguments else "max_completion_tokens"
+        named = {"max_tokens": bound, "user_id": "user"}
+        reasoning, more = config.pop("reasoning", None), config.pop("extensions", {})
+        if reasoning:
+            effort = reasoning.get("effort")
+            config["reasoning_effort"] = "none" if effort == "off" else effort
+        parameters = {named.get(name, name): value for name, value in config.items()}
+        return {"model": self._name, "messages": [*system, *said], **parameters, **more}
+
+    def _once(self, sent: bytes, request: LmRequest) -> ModelAnswer:
+        import httpx
+
+        end = time.monotonic() + self._choice.timeout_s
+        url = f"{(self._address or ADDRESS).rstrip('/')}/chat/completions"
+        try:
+            with self._client.stream("POST", url, content=sent) as found:
+                body = b"".join(_until(end, found))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            unreachable = failed("unreachable", f"the model's server can't be reached{said_by(str(error))}")
+            raise (RetryableFailure(unreachable) if isinstance(error, httpx.ConnectError) else unreachable) from error
+        except httpx.TimeoutException as error:
+            raise failed("timeout", "the model's server fell silent") from error
+        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+            raise RetryableFailure(failed("bad_response", f"the answer broke off{said_by(str(error))}")) from error
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            raise failed("unreachable", f"the connection failed{said_by(str(error))}") from error
+        if not 200 <= found.status_code < 300:
+            raise _refusal(found.status_code, found.headers, body, self._variable)
+        response, ended = read_completion(body, request.model, self._variable)
+        return ModelAnswer(response, self._cost(request, response), ended)
+
+    def _cost(self, request: LmRequest, response: LmResponse) -> float | None:
+        # No list has prices for a server of one's own, and only dspy ships one.
+        if self._address is not None or find_spec("dspy") is None:
+            return None
+        from rbank_es.models.dspy_calls import price_of
+
+        return price_of(request, response, "openai", self._name)
+
+
+def _client(timeout_s: float, key: str | None) -> httpx.Client:
+    import httpx
+
+    # Refuse compression: a few bytes could expand to gigabytes.
+    headers = {"User-Agent": f"rbank-es/{__version__}", "Content-Type": "application/json"}
+    headers["Accept-Encoding"] = "identity"
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    return httpx.Client(
+        headers=headers,
+        timeout=httpx.Timeout(timeout_s, connect=min(limits.LM_CONNECT_S, timeout_s)),
+        # The system's certificates, which companies add to; a redirect or a proxy would take words and key elsewhere.
+        verify=ssl.create_default_context(),
+        follow_redirects=False,
+        trust_env=False,
+    )
+
+
+def _until(end: float, response: httpx.Response) -> Any:
+    """Yield the pieces of an answer. Raises `LmFailed` (timeout, response_too_long)."""
+    for piece in bounded(response.iter_raw()):
+        # `run_within` gave up at the end too, but its thread would go on to read.
+        if time.monotonic() > end:
+            raise failed("timeout", "the answer didn't end in time")
+        yield piece
+
+
+def read_completion(body: bytes, model: str, variable: str = "") -> tuple[LmResponse, str]:
+    """Return the response in an answer's body, and the server's word for its end where it is none of ours.
+
+    `model` is the name for an answer that has none. Raises `RetryableFailure` for what is no completion, and the
+    failure that the body says.
+    """
+    try:
+        data = json.loads(body)
+        if isinstance(data, dict) and isinstance(data.get("error"), dict):
+            raise _refusal(500, {}, body, variable)
+        return _completion(data, model)
+    except (LmFailed, RetryableFailure):
+        raise
+    except UNREADABLE as error:
+        said = said_by(str(error))
+        unread = failed("bad_response", f"the answer is of no known form ({type(error).__name__}{said})")
+        raise RetryableFailure(unread) from error
+
+
+def _completion(data: dict[str, Any], model: str) -> tuple[LmResponse, str]:
+    choices = data.get("choices") or []
+    chosen = choices[0] if choices and isinstance(choices[0], dict) else {}
+    message = chosen.get("message")
+    parts = _parts(message if isinstance(message, dict) else {}) or [{"type": "text", "text": ""}]
+    calls = any(part["type"] == "tool_call" for part in parts)
+    given = chosen.get("finish_reason")
+    response = LmResponse(
+        id=str(data["id"]) if data.get("id") else None,
+        model=str(data.get("model") or model),
+        message=LmMessage(role="assistant", parts=parts),
+        finish_reason="tool_call" if calls else _ENDS.get(str(given), "stop"),
+        usage=_usage(data.get("usage")),
+    )
+    return response, "" if calls or not given or str(given) in _ENDS else str(given)
+
+
+def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
+    thinking, content = message.get("reasoning_content") or message.get("reasoning"), message.get("content")
+    texts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    said = [each.get("text") for each in texts if isinstance(each, dict) and each.get("type") == "text"]
+    parts = [{"type": "thinking", "text": str(thinking)}] if thinking else []
+    parts += [{"type": "text", "text": each} for each in said if isinstance(each, str) and each]
+    parts += [{"type": "refusal", "text": str(message["refusal"])}] if message.get("refusal") else []
+    calls = message.get("tool_calls")
+    return [*parts, *(_call(each, at) for at, each in enumerate(calls if isinstance(calls, list) else []))]
+
+
+def _call(call: Any, at: int) -> dict[str, Any]:
+    function = call["function"]
+    try:
+        given = json.loads(function.get("arguments") or "{}")
+    except (ValueError, RecursionError):
+        given = {"partial_json": str(function["arguments"])}
+    given = given if isinstance(given, dict) else {"value": given}
+    return {
+        "type": "tool_call",
+        "id": str(call.get("id") or f"call_{at}"),
+        "name": str(function["name"]),
+        "input": given,
+    }
+
+
+def _usage(given: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, path in _USAGE.items():
+        value = given
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value == value // 1:
+            found[name] = int(value)
+    if "input_tokens" in found and "output_tokens" in found:
+        found.setdefault("total_tokens", found["input_tokens"] + found["output_tokens"])
+    return found
+
+
+def _refusal(status: int, headers: Any, body: bytes, variable: str) -> LmFailed | RetryableFailure:
+    """Return the failure that an answer other than a completion stands for."""
+    said, named = _said_in(body)
+    code = next((_CODES[each] for each in named if each in _CODES), None) or _STATUS.get(status)
+    if code is None and status in (400, 413, 500) and _TOO_LONG.search(said):
+        code = "context_too_long"
+    if code is None:
+        code = "rate_limited" if status == 429 else "server_error" if status >= 500 else None
+    code = code or ("refused" if status >= 400 else "bad_response")
+    words = f"the provider refused the key{variable and ' in '}{variable}" if code == "wrong_key" else _WORDS[code]
+    failure = failed(code, f"{words} (HTTP {status}){said_by(said)}")
+    if code in ("rate_limited", "server_error"):
+        return RetryableFailure(failure, retry_after_s(headers, utc_now()))
+    return RetryableFailure(failure) if code == "bad_response" else failure
+
+
+def _said_in(body: bytes) -> tuple[str, list[str]]:
+    """Return the message of an error, and the codes beside it."""
+    text = body.decode("utf-8", "replace")
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return text, []
+    error = data.get("error", data) if isinstance(data, dict) else {}
+    if not isinstance(error, dict):
+        return str(error), []
+    said = next((str(error[name]) for name in ("message", "detail") if error.get(name)), text)
+    return said, [str(error[name]) for name in ("code", "type") if error.get(name)]
