@@ -239,6 +239,56 @@ def test_with_the_core_alone_every_command_runs_or_names_the_missing_extra(core:
         assert "pip install 'rbank-es[ontology]'" in core.run(*line.split(), cwd=tmp_path, code=2), line
 
 
+LEARNS = """
+import sys
+from rbank_es import Bank
+from rbank_es.events import RunFinished, RunStarted, StepTaken
+from rbank_es.judging import judge_by_lm, outcome_of
+from rbank_es.loop.late_extraction import all_lessons_to_draw, draw_late
+from rbank_es.models.run_models import lms_for
+
+JUDGED = "[[ ## verdict ## ]]\\nsuccess\\n\\n[[ ## reason ## ]]\\nIt answers."
+DRAWN = '[[ ## memory_items ## ]]\\n[{"title": "Count in the query", "content": "It is one row."}]'
+
+def complete(prompt):
+    return JUDGED if "suspicions" in prompt else DRAWN
+
+with Bank.create("./b") as bank:
+    for run in ("r1", "r2"):
+        bank.append([
+            RunStarted(run=run, task="How many lamps are lit?"),
+            StepTaken(run=run, index=1, reasoning="Count.", code="count()", output="3"),
+            RunFinished(run=run, outcome="submitted", answer="3"),
+        ])
+    with lms_for(bank, "r1", complete=complete) as lms:
+        bank.append(judge_by_lm(outcome_of(bank, "r1"), lms).event("r1"))
+        [lesson] = all_lessons_to_draw(bank)
+        print(*draw_late(bank, lesson, lms).titles)
+assert not {"dspy", "httpx", "rdflib"} & sys.modules.keys()
+"""
+TURNS = """
+[[task]]
+id = "r2"
+[[task.judge]]
+fields = { verdict = "failure", reason = "It guessed." }
+[[task.extractor]]
+fields = { memory_items = [{ title = "Look before counting", content = "Which lamps are there?" }] }
+"""
+
+
+@pytest.mark.slow
+def test_with_the_core_alone_runs_are_judged_and_learned_from(core: Installed, tmp_path: Path) -> None:
+    """With a function and with a script; of another provider, the message says what needs nothing more."""
+    (tmp_path / "learns.py").write_text(LEARNS)
+    (tmp_path / "turns.toml").write_text(TURNS)
+    assert "Count in the query" in run(core.home / "bin/python", "learns.py", cwd=tmp_path)
+    judged = core.run(*["judge", "run", "./b", "r2", "--judge", "lm", "--judge-lm", "script:turns.toml"], cwd=tmp_path)
+    assert "It guessed." in judged
+    assert "Look before counting" in core.run(*["learn", "./b", "r2", "--lm", "script:turns.toml"], cwd=tmp_path)
+    elsewhere = "judge run ./b r2 --judge lm --judge-lm anthropic/x"
+    assert "openai/NAME, --api-base URL" in core.run(*elsewhere.split(), cwd=tmp_path, code=2)
+
+
 @pytest.mark.slow
 def test_with_the_extra_for_ontologies_they_can_be_read_and_asked(wheel: Path, tmp_path: Path) -> None:
     made = installed(wheel, tmp_path / "venv", "ontology")

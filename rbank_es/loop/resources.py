@@ -231,11 +231,13 @@ def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) 
 
     Nothing is sent, started or recorded. Raises `LmFailed`, `BadInput`, `MissingExtra`, `SandboxUnavailable`.
     """
+    # First, because without its extra no key helps.
+    chosen = executor_class(settings.executor)
     if models:
         from rbank_es.models.run_models import check_choices
 
         check_choices(settings.choices)
-    if sandbox and not settings.unsafe_local and executor_class(settings.executor).runs_code:
+    if sandbox and not settings.unsafe_local and chosen.runs_code:
         from rbank_es.sandbox.deno import ready_runtime
 
         ready_runtime()

@@ -196,7 +196,9 @@ def _as_model(given: Model | LmEngine | Complete) -> Model:
         return EngineModel(given)
     if not callable(given):
         kind = type(given).__name__
-        raise BadInput(f"a model is a function from a prompt's text to a reply's text, or an engine, and not a {kind}")
+        raise BadInput(
+            f"a model is a function from a prompt's text to a reply's text, or an engine; {kind!r} is neither"
+        )
     return FunctionModel(given)
 
 

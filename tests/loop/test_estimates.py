@@ -21,7 +21,7 @@ from rbank_es.loop.call_estimate import (
     estimate_calls,
     manual_chars,
 )
-from rbank_es.models.model_call import prompt_text
+from rbank_es.models.lm_request import prompt_text
 from tests.loop.loops import SCRIPT, TASKS, looped, quick, scripted, source
 from tests.loop.test_closed_loop import REACT, of_type
 from tests.sandbox.sandboxes import require_dspy

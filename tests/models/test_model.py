@@ -9,7 +9,7 @@ import pytest
 
 WARN = """
 import logging, warnings
-from rbank_es.models.model_call import load_dspy
+from rbank_es.models.dspy_calls import load_dspy
 {before}
 load_dspy()
 logging.getLogger("dspy.predict.react").warning("logged amid the table")

@@ -71,14 +71,15 @@ CASES = (
 
 def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: bool) -> None:
     """Judge each case and extract from it, in a temporary bank; print verdicts and items."""
-    from rbank_es.loop.resources import LoopResources, check
+    from rbank_es.loop.resources import LoopResources
     from rbank_es.loop.run_stages import PostRun
     from rbank_es.loop.settings import LoopSettings
+    from rbank_es.models.run_models import check_choices
     from rbank_es.sparql.source import open_source
 
     # Any executor without a sandbox will do, because no code runs.
     settings = LoopSettings(**models, executor="react")  # type: ignore[arg-type]
-    check(settings)
+    check_choices(settings.choices)
     with ExitStack() as stack:
         bank = stack.enter_context(Bank.create("memory:"))
         live = stack.enter_context(LoopDisplay(verbose=verbose))

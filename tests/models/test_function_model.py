@@ -1,0 +1,167 @@
+"""A function in the place of a model: what it is given, what is recorded, and what becomes of one that is none."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.bank import Bank
+from rbank_es.errors import BadInput, LmFailed
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.function_model import FunctionModel
+from rbank_es.models.recorded_model import RecordedModel
+from rbank_es.models.run_models import Lms, check_choices, lms_for
+from tests.models.runs import RUN, Waits, called, models
+
+TALK = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "What is it?"},
+    {"role": "assistant", "content": "A light."},
+    {"role": "user", "content": "In one word."},
+]
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Any:
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
+        yield made
+
+
+def test_a_function_gets_the_messages_as_one_text_and_its_reply_is_recorded(bank: Bank) -> None:
+    prompts: list[str] = []
+
+    def agent(prompt: str) -> str:
+        prompts.append(prompt)
+        return "Light."
+
+    with lms_for(bank, RUN, complete=agent) as lms:
+        reply = lms.ask("judge", TALK, temperature=0.0, rollout_id=2)
+    assert prompts == ["Be brief.\n\nWhat is it?\n\nYour last reply:\nA light.\n\nIn one word."]
+    assert (reply.text, reply.cut, reply.given) == ("Light.", False, "What is it?\nIn one word.")
+    [event] = called(bank)
+    assert (event.role, event.model, event.run, event.error_code) == ("judge", "function:agent", RUN, None)
+    # A function takes no temperature, so none is recorded as if it had had an effect.
+    assert event.parameters == {"rollout_id": 2} and "temperature" not in str(event.request)
+    assert event.tokens_in is None and event.cost_usd is None
+
+
+def test_a_recorded_function_answers_again_without_it(bank: Bank, tmp_path: Path) -> None:
+    with lms_for(bank, RUN, complete=lambda prompt: "Light.") as lms:
+        said = lms.ask("judge", TALK, temperature=0.0)
+    model = RecordedModel(called(bank))
+    with (
+        Bank.create(tmp_path / "again", unsafe_no_sync=True) as again,
+        Lms(again, RUN, model.choices, model_for=lambda role, choice: model) as lms,
+    ):
+        assert lms.ask("judge", TALK, temperature=0.0) == said
+    assert model.unused == ()
+
+
+async def later(prompt: str) -> str:
+    return prompt
+
+
+def raising(prompt: str) -> str:
+    raise RuntimeError("no more money\nfor you")
+
+
+def hanging(prompt: str) -> str:
+    time.sleep(1)
+    return prompt
+
+
+WRONG: dict[str, tuple[Callable[[str], Any], str, str]] = {
+    "None": (lambda prompt: None, "bad_function", r"function:<lambda> returned None, and no text\. Give a function"),
+    "bytes": (lambda prompt: b"yes", "bad_function", "a value of the type bytes"),
+    "a coroutine": (later, "bad_function", "function:later returned a value of the type coroutine"),
+    "another object": (lambda prompt: ["yes"], "bad_function", "list"),
+    "raises": (raising, "bad_function", "function:raising raised RuntimeError: no more money for you"),
+    "10 MB": (lambda prompt: "x" * 10_000_000, "response_too_long", "10,000,000 characters"),
+    "takes no text": (lambda: "yes", "bad_function", "raised TypeError"),
+    "a partial": (functools.partial(raising), "bad_function", "function:partial raised"),
+    "nothing": (lambda prompt: "", "bad_response", "the answer is empty"),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_reply_is_one_sentence_with_a_code_and_is_recorded(bank: Bank, name: str) -> None:
+    complete, code, words = WRONG[name]
+    with lms_for(bank, RUN, complete=complete) as lms:
+        lms._sleep = Waits()
+        with pytest.raises(LmFailed, match=words) as caught:
+            lms.ask("extractor", TALK)
+    assert caught.value.code == code and "\n" not in str(caught.value)
+    assert {event.error_code for event in called(bank)} == {code}
+
+
+def test_a_function_that_never_returns_is_left_at_its_time_limit(bank: Bank) -> None:
+    model = FunctionModel(hanging, timeout_s=0.1)
+    choices: Any = {"judge": LmChoice(model="function:hanging")}
+    with (
+        Lms(bank, RUN, choices, model_for=lambda role, choice: model) as lms,
+        pytest.raises(LmFailed, match="within 0.1 s"),
+    ):
+        lms.ask("judge", TALK)
+    assert [event.error_code for event in called(bank)] == ["timeout"]
+
+
+def test_an_interruption_of_a_function_is_recorded_and_goes_on(bank: Bank) -> None:
+    def interrupted(prompt: str) -> str:
+        raise KeyboardInterrupt
+
+    with lms_for(bank, RUN, complete=interrupted) as lms, pytest.raises(KeyboardInterrupt):
+        lms.ask("judge", TALK)
+    assert [event.error_code for event in called(bank)] == ["interrupted"]
+
+
+def test_an_engine_that_returns_a_text_and_what_is_no_engine_get_one_sentence(tmp_path: Path) -> None:
+    class Texts:
+        def complete(self, request: Any) -> Any:
+            return "yes"
+
+    with models(tmp_path, model_for=lambda role, choice: Texts()) as (bank, lms):
+        with pytest.raises(LmFailed, match=r"returned 'str' where a dspy.lm15.Response was expected\. Give a function"):
+            lms.ask("judge", TALK)
+        assert [event.error_code for event in called(bank)] == ["bad_function"]
+    with pytest.raises(BadInput, match="'int' is neither"), models(tmp_path / "b", model_for=lambda role, choice: 3):
+        raise AssertionError("there are no models of a number")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "give either complete"),
+        ({"complete": str, "lm": "openai/x"}, "give either complete"),
+        ({"complete": str, "api_base": "http://localhost/v1"}, "leave it out beside complete"),
+        ({"complete": "openai/x"}, "'str' is neither"),
+        ({"lm": str.upper}, "give a function as complete"),
+        ({"lm": "function:agent"}, "is a function of a Python program"),
+    ],
+)
+def test_models_that_cant_be_are_refused_before_any_call(bank: Bank, given: Any, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        lms_for(bank, RUN, **given)
+    assert not called(bank)
+
+
+def test_no_command_can_call_a_function() -> None:
+    with pytest.raises(BadInput, match="no command can call"):
+        check_choices({"judge": LmChoice(model="function:agent")})
+
+
+def test_the_name_of_a_function_fits_a_record(bank: Bank) -> None:
+    def complete(prompt: str) -> str:
+        return "yes"
+
+    complete.__name__ = "f" * 10_000
+    with lms_for(bank, RUN, complete=complete) as lms:
+        lms.ask("judge", TALK)
+    [event] = called(bank)
+    assert len(event.model) == limits.NAME_CHARS
