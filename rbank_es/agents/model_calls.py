@@ -17,7 +17,7 @@ from rbank_es.agents.recorded_values import recorded_count, recorded_name, recor
 from rbank_es.events import LmCalled
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.log.run_reader import read_run
-from rbank_es.models.model_call import key_of
+from rbank_es.models.lm_request import key_of
 from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
