@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Settings, Timer
@@ -187,9 +187,10 @@ def check_choices(choices: Mapping[Role, LmChoice]) -> None:
             require_key(choice)
 
 
-def _as_model(given: Model | LmEngine | Complete) -> Model:
+def _as_model(given: Any) -> Model:
     if hasattr(given, "prepare"):
-        return given  # type: ignore[return-value]
+        model: Model = given
+        return model
     if hasattr(given, "complete"):
         from rbank_es.models.dspy_calls import EngineModel
 
