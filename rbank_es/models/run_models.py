@@ -188,19 +188,21 @@ def check_choices(choices: Mapping[Role, LmChoice]) -> None:
 
 
 def _as_model(given: Any) -> Model:
+    made: Any
     if hasattr(given, "prepare"):
-        model: Model = given
-        return model
-    if hasattr(given, "complete"):
+        made = given
+    elif hasattr(given, "complete"):
         from rbank_es.models.dspy_calls import EngineModel
 
-        return EngineModel(given)
-    if not callable(given):
-        kind = type(given).__name__
-        raise BadInput(
-            f"a model is a function from a prompt's text to a reply's text, or an engine; {kind!r} is neither"
-        )
-    return FunctionModel(given)
+        made = EngineModel(given)
+    elif callable(given):
+        complete: Any = given
+        made = FunctionModel(complete)
+    else:
+        wanted = "a function from a prompt's text to a reply's text, or an engine"
+        raise BadInput(f"a model is {wanted}; {type(given).__name__!r} is neither")
+    model: Model = made
+    return model
 
 
 def lms_for(
