@@ -17,7 +17,8 @@ from rbank_es import limits
 from rbank_es.errors import MissingExtra
 from rbank_es.extraction.candidates import ParsedAnswer, Usable, read_answer
 from rbank_es.extraction.judged_run import clip
-from rbank_es.models.prompt import Message, signature_of
+from rbank_es.models.adapter import signature_of
+from rbank_es.models.prompt import Message
 from rbank_es.models.prompt_table import ENTRIES, WHY_NONE, PromptKind, prompt_for
 from rbank_es.policies import SuccessFailure
 

@@ -12,8 +12,9 @@ from rbank_es.errors import BadInput, BadPolicy, LmFailed
 from rbank_es.events.items import Item
 from rbank_es.judging.verdict import Finding, Verdict, bounded
 from rbank_es.judging.verdict_reply import LmReply, read_reply
+from rbank_es.models.adapter import signature_of
 from rbank_es.models.call_recorder import NO_WORD
-from rbank_es.models.prompt import Prompt, signature_of
+from rbank_es.models.prompt import Prompt
 from rbank_es.models.prompt_table import prompt_for
 from rbank_es.policies import LmJudging
 from rbank_es.policies.run_policies import Strictness

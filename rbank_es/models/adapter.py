@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
 from rbank_es.models.dspy_calls import load_dspy
+from rbank_es.models.prompt import Prompt
 
 if TYPE_CHECKING:
     from dspy.adapters.chat_adapter import ChatAdapter
@@ -66,6 +67,18 @@ def _shown(text: str) -> str:
 
 
 # ---------------------------------------------------------------- questions
+
+
+def signature_of(prompt: Prompt, types: Mapping[str, Any]) -> Any:
+    """Return a prompt as dspy's signature, for programs that use it; `types` are those of outputs that are no texts.
+
+    Loads dspy; raises `MissingExtra` without it.
+    """
+    dspy = load_dspy()
+    fields: dict[str, Any] = {name: (str, dspy.InputField(desc=desc)) for name, desc in prompt.inputs.items()}
+    for name, field in prompt.outputs.items():
+        fields[name] = (types.get(name, str), dspy.OutputField(desc=field.desc))
+    return dspy.make_signature(fields, prompt.instructions, prompt.name)
 
 
 def untyped(content: str) -> str:

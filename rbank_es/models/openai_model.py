@@ -91,7 +91,7 @@ class OpenAiModel:
         """Keep the parts; nothing is sent. `name` is the model's at the server; `variable` names the key in errors."""
         self._choice, self._name, self._address = choice, name, address
         self._variable = variable
-        self._client = _client(choice.timeout_s, key)
+        self.client = _client(choice.timeout_s, key)
         self._others: Model | None = None
 
     def prepare(self, question: Question) -> Try:
@@ -104,7 +104,7 @@ class OpenAiModel:
 
     def close(self) -> None:
         """Close all connections."""
-        self._client.close()
+        self.client.close()
         if self._others is not None:
             self._others.close()
 
@@ -138,7 +138,7 @@ class OpenAiModel:
         end = time.monotonic() + self._choice.timeout_s
         url = f"{(self._address or ADDRESS).rstrip('/')}/chat/completions"
         try:
-            with self._client.stream("POST", url, content=sent) as found:
+            with self.client.stream("POST", url, content=sent) as found:
                 body = b"".join(_until(end, found))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             unreachable = failed("unreachable", f"the model's server can't be reached{said_by(str(error))}")

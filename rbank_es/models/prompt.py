@@ -1,4 +1,4 @@
-"""The prompt: instructions and fields as data, the messages in which a model reads them, and dspy's signature of them.
+"""The prompt: instructions and fields as data, and the messages in which a model reads them.
 
 The messages have the form of dspy's chat adapter, character for character: sections `[[ ## name ## ]]`.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -89,17 +88,3 @@ def _place(name: str, field: Output | None = None) -> str:
 def unmarked(text: str) -> str:
     """Return a text without field headers (`[[ ## name ## ]]`)."""
     return _HEADER.sub(r"[ [ ## \1 ## ] ]", text)
-
-
-def signature_of(prompt: Prompt, types: Mapping[str, Any]) -> Any:
-    """Return a prompt as dspy's signature, for programs that use it; `types` are those of outputs that are no texts.
-
-    Loads dspy; raises `MissingExtra` without it.
-    """
-    from rbank_es.models.dspy_calls import load_dspy
-
-    dspy = load_dspy()
-    fields: dict[str, Any] = {name: (str, dspy.InputField(desc=desc)) for name, desc in prompt.inputs.items()}
-    for name, field in prompt.outputs.items():
-        fields[name] = (types.get(name, str), dspy.OutputField(desc=field.desc))
-    return dspy.make_signature(fields, prompt.instructions, prompt.name)

@@ -14,7 +14,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.function_model import FunctionModel
+from rbank_es.models.function_model import FunctionModel, choice_of
 from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.run_models import Lms, check_choices, lms_for
 from tests.models.runs import RUN, Waits, called, models
@@ -93,10 +93,12 @@ WRONG: dict[str, tuple[Callable[[str], Any], str, str]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_no_reply_is_one_sentence_with_a_code_and_is_recorded(bank: Bank, name: str) -> None:
     complete, code, words = WRONG[name]
-    with lms_for(bank, RUN, complete=complete) as lms:
-        lms._sleep = Waits()
-        with pytest.raises(LmFailed, match=words) as caught:
-            lms.ask("extractor", TALK)
+    options: Any = {"model_for": lambda role, choice: complete, "sleep": Waits()}
+    with (
+        Lms(bank, RUN, {"extractor": choice_of(complete)}, **options) as lms,
+        pytest.raises(LmFailed, match=words) as caught,
+    ):
+        lms.ask("extractor", TALK)
     assert caught.value.code == code and "\n" not in str(caught.value)
     assert {event.error_code for event in called(bank)} == {code}
 

@@ -126,7 +126,7 @@ def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: py
     request = LmRequest.of(choice.model, [{"role": "user", "content": "hello"}], {})
     over_http: Any = live_model(choice)
     answers = httpx.MockTransport(lambda asked: httpx.Response(200, stream=httpx.ByteStream(body)))
-    over_http._client = httpx.Client(transport=answers)
+    over_http.client = httpx.Client(transport=answers)
     over_dspy = DspyModel(choice, None, "OPENAI_API_KEY")
     over_dspy.client = Saying()
     costs = [model.prepare(Question(request, "agent", 1, "", ""))().cost_usd for model in (over_http, over_dspy)]
