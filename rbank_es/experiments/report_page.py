@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
@@ -23,7 +24,7 @@ from rbank_es.experiments.summary import (
 from rbank_es.experiments.trial_pages import page_command, paged, run_address
 from rbank_es.limits import experiment_limits, page_limits
 from rbank_es.page.html_page import TableColumn, document, number, table, text
-from rbank_es.page.page_text import Html, clean, count, element, join, plural, short_name, shorten
+from rbank_es.page.page_text import Html, amount, element, join, short_name, shorten
 
 CHARTED = ("success", "lm_calls", "tokens")
 """The metrics of which the intervals are drawn, where they have values; tables have all."""
@@ -49,7 +50,7 @@ def _header(results: Results) -> Html:
     finished = len(results.trials) - len(results.incomplete)
     models = ", ".join(f"{role}: {short_name(name)}" for role, name in results.models.items())
     place = {
-        "Suite": f"{short_name(results.suite_name)}, {plural(results.suite_tasks, 'task')}",
+        "Suite": f"{short_name(results.suite_name)}, {count(results.suite_tasks, 'task')}",
         "Trials": f"{finished:,} finished of {len(results.trials):,}",
         "Runs": f"{results.runs:,}",
         "Models": models or "none named",
@@ -59,7 +60,7 @@ def _header(results: Results) -> Html:
     return element(
         "header",
         *(
-            element("p", f"{mark}: in {runs:,} of {plural(results.runs, 'run')} {NO_MODEL_WORDS[mark]}.", class_="note")
+            element("p", f"{mark}: in {runs:,} of {count(results.runs, 'run')} {NO_MODEL_WORDS[mark]}.", class_="note")
             for mark, runs in results.marks.items()
         ),
         element("p", "Experiment", class_="kind"),
@@ -96,7 +97,7 @@ def _findings(results: Results) -> Iterator[Html]:
     for about, contrasts in contrast_groups(results):
         yield element("p", about)
         said = (
-            element("li", element("strong", clean(compared(each.result.contrast))), f": {each.said}.")
+            element("li", element("strong", safe_line(compared(each.result.contrast))), f": {each.said}.")
             for each in contrasts
         )
         yield element("ul", *said, class_="findings")
@@ -129,7 +130,7 @@ def _curves(results: Results) -> Iterator[Html]:
     yield element(
         "p",
         f"Share of tasks answered rightly, by place in the order; each point is the mean of the "
-        f"{plural(width, 'task')} up to there, the band its 95 % interval over {results.unit}s.{beside}",
+        f"{count(width, 'task')} up to there, the band its 95 % interval over {results.unit}s.{beside}",
     )
     drawn = (
         _figure(
@@ -165,7 +166,7 @@ def _growth(results: Results) -> Iterator[Html]:
     drawn = [
         _figure(
             short_name(each.name),
-            f"{count(each.growth.points[-1].value.mean)} items as the last task began.",
+            f"{amount(each.growth.points[-1].value.mean)} items as the last task began.",
             curve_chart(each.growth, None, "items", f"Active items of {short_name(each.name)}"),
         )
         for each in results.conditions
@@ -229,7 +230,7 @@ def _warnings(results: Results) -> Iterator[Html]:
         if each.leave_one_out and each.contaminated.get("same task"):
             yield element(
                 "p", f"Leave-one-out did not hold in {short_name(each.name)}: "
-                f"{plural(each.contaminated['same task'], 'run')} were given items drawn from runs of their own task.",
+                f"{count(each.contaminated['same task'], 'run')} were given items drawn from runs of their own task.",
                 class_="note",
             )  # fmt: skip
 
@@ -238,7 +239,7 @@ def _left_out(results: Results) -> Iterator[Html]:
     rows = [
         {
             "what": each.place,
-            "why": "; ".join(filter(None, (each.state, each.why, f"{plural(each.runs, 'run')} ended"))),
+            "why": "; ".join(filter(None, (each.state, each.why, f"{count(each.runs, 'run')} ended"))),
         }
         for each in results.incomplete
     ]
@@ -313,7 +314,7 @@ def _runs(results: Results, rows: Sequence[TrialRun]) -> Iterator[Html]:
         )
     for at, (task, own) in enumerate(of_task.items()):
         right = sum(each["row"].success for each in own)
-        said = f"{shorten(task, experiment_limits.REPORT_TASK_CHARS)}: {plural(len(own), 'run')}, {right:,} right"
+        said = f"{shorten(task, experiment_limits.REPORT_TASK_CHARS)}: {count(len(own), 'run')}, {right:,} right"
         # Around the table alone, because a link to what is inside of a closed fold opens it.
         inside = element(
             "div",
@@ -326,7 +327,7 @@ def _runs(results: Results, rows: Sequence[TrialRun]) -> Iterator[Html]:
 def _unpaged(trials: Sequence[TrialRead]) -> Iterator[Html]:
     if trials:
         named = trials[: experiment_limits.REPORT_UNPAGED]
-        said = f"The banks of {plural(len(trials), 'trial')} are too long for pages beside this report. A page of one:"
+        said = f"The banks of {count(len(trials), 'trial')} are too long for pages beside this report. A page of one:"
         yield element("p", said, class_="note")
         yield element("ul", *(element("li", element("code", page_command(each))) for each in named))
 
@@ -351,7 +352,7 @@ _RUN_COLUMNS = (
     TableColumn("Run", _run, number=False),
     TableColumn("Right", lambda row: row["row"].score or "not scored", number=False),
     TableColumn("Judged", lambda row: row["row"].verdict or "not judged", number=False),
-    TableColumn("Items given", lambda row: count(len(row["row"].items_injected))),
+    TableColumn("Items given", lambda row: amount(len(row["row"].items_injected))),
     TableColumn("Could hold the answer", lambda row: "yes" if row["row"].contamination else "no", number=False),
     TableColumn("Show it", _command, number=False),
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rbank_es import limits
+from rbank_es.events.readable_text import count, safe_line
 from rbank_es.experiments.contrast import Contrast
 from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, ContrastSaid, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.statistics import Estimate
-from rbank_es.page.page_text import clean, plural
 
 HEADLINE = ("success", "exact", "converged", "lm_calls", "tokens", "cost_usd", "items_in_bank", "judge_accuracy")
 """The metrics of the summary's table, where any condition has a value; the page and `conditions.json` have all."""
@@ -45,23 +45,23 @@ def summary_of(results: Results) -> str:
 
 def _md(text: str) -> str:
     """Return a text on one line that Markdown shows as it is."""
-    return "".join(f"\\{char}" if char in "\\`*_[]<>|#!&" else char for char in clean(text))
+    return "".join(f"\\{char}" if char in "\\`*_[]<>|#!&" else char for char in safe_line(text))
 
 
 def _marks(results: Results) -> Iterator[str]:
     for mark, runs in results.marks.items():
-        yield f"**{mark}**: in {runs:,} of {plural(results.runs, 'run')} {NO_MODEL_WORDS[mark]}."
+        yield f"**{mark}**: in {runs:,} of {count(results.runs, 'run')} {NO_MODEL_WORDS[mark]}."
 
 
 def _about(results: Results) -> str:
     models = ", ".join(f"{_md(role)} {_md(name)}" for role, name in results.models.items()) or "none named"
-    trials = f"{plural(len(results.trials), 'trial')}, {len(results.trials) - len(results.incomplete):,} finished"
+    trials = f"{count(len(results.trials), 'trial')}, {len(results.trials) - len(results.incomplete):,} finished"
     return "\n".join(
         (
-            f"- Suite: {_md(results.suite_name)}, {plural(results.suite_tasks, 'task')}, `{results.suite[:12]}`",
+            f"- Suite: {_md(results.suite_name)}, {count(results.suite_tasks, 'task')}, `{results.suite[:12]}`",
             f"- Models: {models}",
             f"- Code: {_md(results.release)}, commit {_md(results.commit[:12] or 'unknown')}",
-            f"- {trials}; {plural(results.runs, 'run')}",
+            f"- {trials}; {count(results.runs, 'run')}",
         )
     )
 
@@ -190,9 +190,9 @@ def guide_sentences(results: Results) -> Iterator[str]:
         for each in guide.break_even:
             paid = [f"{n:,} tasks in {known[name]}" for name, n in each.tasks.items() if n is not None]
             yield (
-                f"{clean(each.condition)} against {clean(each.baseline)}: it has paid for its cost after "
+                f"{safe_line(each.condition)} against {safe_line(each.baseline)}: it has paid for its cost after "
                 f"{', '.join(paid)}." if paid else
-                f"{clean(each.condition)} against {clean(each.baseline)}: it saves nothing that was measured."
+                f"{safe_line(each.condition)} against {safe_line(each.baseline)}: it saves nothing that was measured."
             )  # fmt: skip
 
 
@@ -222,7 +222,7 @@ def _left_out(results: Results) -> Iterator[str]:
 
 def _trials(results: Results) -> Iterator[str]:
     for each in results.incomplete[: limits.TABLE_ROWS]:
-        ran = f", {plural(each.runs, 'run')} ended; {_md(each.why)}" if each.state != "missing" else ""
+        ran = f", {count(each.runs, 'run')} ended; {_md(each.why)}" if each.state != "missing" else ""
         yield f"- Trial {_md(each.place)}: {each.state}{ran}. It is in no number above."
     if len(results.incomplete) > limits.TABLE_ROWS:
         yield f"- {len(results.incomplete) - limits.TABLE_ROWS:,} more trials that are missing, unfinished or altered."
@@ -235,7 +235,7 @@ def _trials(results: Results) -> Iterator[str]:
 
 def said_again(trial: TrialRead) -> str:
     """Return that a trial had begun before, in words."""
-    return f"it had begun {plural(trial.earlier, 'time')} before, in a bank that was removed"
+    return f"it had begun {count(trial.earlier, 'time')} before, in a bank that was removed"
 
 
 def _runs(results: Results) -> Iterator[str]:

@@ -18,11 +18,12 @@ from rbank_es.answers.about import NOTABLE, STOPS
 from rbank_es.bank import Bank
 from rbank_es.errors import CannotWrite
 from rbank_es.events import type_of
+from rbank_es.events.readable_text import count
 from rbank_es.limits import page_limits
 from rbank_es.page.app_script import app_page
 from rbank_es.page.packed_data import ValuePool, compact_json, gzipped
 from rbank_es.page.page_answer import PageAnswers
-from rbank_es.page.page_text import Html, element, minute, plural, shorten
+from rbank_es.page.page_text import Html, element, minute, shorten
 from rbank_es.projections.view import View
 from rbank_es.system.files import write_replacing
 from rbank_es.system.progress import OnProgress, reported
@@ -299,7 +300,7 @@ def _summary(data: PageData) -> Html:
     """Return the text of the page before, or without, its script."""
     bank = data.bank
     forked = f" Forked from {bank['forked_from']}." if bank["forked_from"] else ""
-    said = f"As of position {bank['position']:,}: {plural(data.head['in_file']['runs'], 'run')}.{forked}"
+    said = f"As of position {bank['position']:,}: {count(data.head['in_file']['runs'], 'run')}.{forked}"
     without = "Without JavaScript this page shows the newest runs and no more."
     return element(
         "main",
@@ -318,7 +319,7 @@ def _runs_table(rows: Sequence[dict[str, Any]]) -> Html:
         for row in rows
     )
     body = (element("tr", *(element("td", cell) for cell in row)) for row in cells)
-    caption = element("caption", f"The newest {plural(len(rows), 'run')}")
+    caption = element("caption", f"The newest {count(len(rows), 'run')}")
     return element("div", element("table", caption, element("thead", head), element("tbody", *body)), class_="scroll")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rbank_es.limits import page_limits
-from rbank_es.page.page_text import NOT_RECORDED, Html, count, element, join, shorten
+from rbank_es.page.page_text import NOT_RECORDED, Html, amount, element, join, shorten
 from rbank_es.page.palette import colour_rules
 
 
@@ -87,4 +87,4 @@ def text(name: str) -> Callable[[Row], str]:
 
 def number(name: str) -> Callable[[Row], str]:
     """Return the cell of a column of numbers."""
-    return lambda row: count(row.get(name))
+    return lambda row: amount(row.get(name))

@@ -7,9 +7,9 @@ such, never as zero.
 from __future__ import annotations
 
 import html
-import re
 import unicodedata
 
+from rbank_es.events.readable_text import safe_line
 from rbank_es.events.visible_text import visible
 from rbank_es.limits import page_limits
 
@@ -22,14 +22,9 @@ class Html(str):
     __slots__ = ()
 
 
-def clean(text: str) -> str:
-    """Return the text on one line, with hidden characters spelled out."""
-    return visible(" ".join(re.split(r"[ \t\n\r]+", text)).strip())
-
-
 def shorten(text: str, max_chars: int = page_limits.DASHBOARD_TEXT_CHARS) -> str:
-    """Return the cleaned text in at most `max_chars` characters; a truncated one ends in an ellipsis."""
-    text = clean(text[: max_chars * 8])
+    """Return the text on one line in at most `max_chars` characters; a truncated one ends in an ellipsis."""
+    text = safe_line(text[: max_chars * 8])
     if len(text) <= max_chars:
         return text
     end = max_chars - 1  # then back to the beginning of a combined character
@@ -68,7 +63,7 @@ def join(*children: str) -> Html:
 NOT_RECORDED = "not recorded"
 
 
-def count(value: float | None) -> str:
+def amount(value: float | None) -> str:
     """Return a number with thousands separators, and two decimals unless it is whole."""
     if value is None:
         return NOT_RECORDED
@@ -78,8 +73,3 @@ def count(value: float | None) -> str:
 def minute(value: str | None) -> str:
     """Return an ISO time to the minute, for columns whose heading names the zone."""
     return NOT_RECORDED if not value else value[:16].replace("T", " ")
-
-
-def plural(n: int, one: str) -> str:
-    """Return a counted noun: `1 run`, `2 runs`, `1,000 runs`."""
-    return f"{n:,} {one if n == 1 else one + 's'}"

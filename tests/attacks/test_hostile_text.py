@@ -16,8 +16,9 @@ from rbank_es.cli import main
 from rbank_es.cli.shared import output
 from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.events import NoteLogged
+from rbank_es.events.readable_text import safe_line
 from rbank_es.events.visible_text import visible, visible_json, without_hidden
-from rbank_es.page.page_text import clean, escape
+from rbank_es.page.page_text import escape
 from tests.attacks.hostile_text import TEXTS, hostile_bank, steering
 from tests.cli_runner import on_terminal
 from tests.effort import one_in
@@ -185,7 +186,7 @@ def test_visible_text_has_nothing_hidden_and_is_stable(text: str) -> None:
     for shown in (
         visible(text),
         output.safe_line(text),
-        clean(text),
+        safe_line(text),
         str(escape(text)).replace("\t", "").replace("\r", ""),
     ):
         assert not steering(shown.replace("\n", ""))
