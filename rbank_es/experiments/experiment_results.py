@@ -368,7 +368,7 @@ def _tasks(data: ExperimentData, rows: Sequence[TrialRun]) -> Iterable[TaskTally
     right: defaultdict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.counted:
-            right[row.task][row.condition].append(row.success)
+            right[row.task_id][row.condition].append(row.success)
     names = [condition.name for condition in data.experiment.condition]
     for task in data.suite.tasks:
         own = right.get(task.id, {})
@@ -381,4 +381,4 @@ def _left_out(data: ExperimentData, rows: Sequence[TrialRun]) -> Iterable[LeftOu
     for row in rows:
         if row.gates_broken:
             place = places[row.condition, row.order, row.repetition]
-            yield LeftOut(run=row.run, place=place, task=row.task, gates=row.gates_broken)
+            yield LeftOut(run=row.run, place=place, task=row.task_id, gates=row.gates_broken)

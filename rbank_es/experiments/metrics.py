@@ -57,7 +57,7 @@ class TrialRows(NamedTuple):
         """Sort the rows of one trial."""
         by_task: defaultdict[str, list[TrialRun]] = defaultdict(list)
         for row in rows:
-            by_task[row.task].append(row)
+            by_task[row.task_id].append(row)
         counting = [own for own in by_task.values() if any(row.counted for row in own)]
         selected = [next(row for row in own if row.counted) for own in counting]
         return cls(selected, counting, [row for own in by_task.values() for row in own if not row.gates_broken],
@@ -193,7 +193,7 @@ METRICS: Mapping[str, Metric] = {
     "subcalls": Metric("Sub-calls", "leakage", "a task", "", _cost_of(lambda row: row.subcalls), "rollouts"),
     "items_injected": Metric(
         "Items given", "memory", "a run", "",
-        lambda trial: _mean(len(row.items_injected) for row in trial.selected),
+        lambda trial: _mean(len(row.given) for row in trial.selected),
     ),
     "items_added": Metric("Items born", "memory", "a task", "", _born, "rollouts"),
     "items_in_bank": Metric("Active items before the last task", "memory", "items", "", _last_size),

@@ -352,7 +352,7 @@ def score_differences(folder: Path, data: ExperimentData, source: Source) -> Ite
         if own:
             with Bank.open(folder / trial.place) as bank:
                 for row in own:
-                    again = _scored(bank, row.run, tasks[row.task], source)
+                    again = _scored(bank, row.run, tasks[row.task_id], source)
                     if again not in (None, row.score):
                         yield ScoreDifference(place=trial.place, run=row.run, recorded=str(row.score), again=str(again))
 

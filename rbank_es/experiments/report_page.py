@@ -307,7 +307,7 @@ def _runs(results: Results, rows: Sequence[TrialRun]) -> Iterator[Html]:
     of_task: dict[str, list[dict[str, Any]]] = {each.task: [] for each in results.tasks}
     for row in rows[: experiment_limits.REPORT_RUNS]:
         trial = trials[row.condition, row.order, row.repetition]
-        of_task[row.task].append({"trial": trial, "row": row, "paged": trial.place in with_page})
+        of_task[row.task_id].append({"trial": trial, "row": row, "paged": trial.place in with_page})
     if len(rows) > experiment_limits.REPORT_RUNS:
         yield element(
             "p", f"The first {experiment_limits.REPORT_RUNS:,} of {len(rows):,} runs are here.", class_="note"
@@ -352,7 +352,7 @@ _RUN_COLUMNS = (
     TableColumn("Run", _run, number=False),
     TableColumn("Right", lambda row: row["row"].score or "not scored", number=False),
     TableColumn("Judged", lambda row: row["row"].verdict or "not judged", number=False),
-    TableColumn("Items given", lambda row: amount(len(row["row"].items_injected))),
+    TableColumn("Items given", lambda row: amount(len(row["row"].given))),
     TableColumn("Could hold the answer", lambda row: "yes" if row["row"].contamination else "no", number=False),
     TableColumn("Show it", _command, number=False),
 )

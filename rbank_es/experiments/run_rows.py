@@ -55,7 +55,8 @@ class TrialRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     judged_rightly  whether the judge agrees with the right answer; None where either didn't decide
     anti_patterns   findings in its query and answer;  grounded_share  of the terms it named, those that exist
     duration_s      by the clock of the loop;  sizes ending in `chars` are characters
-    items_injected  ids of the items that it was given in full, in the context or by a tool: the bank's uses
+    items_injected  items in its largest context
+    given           ids of the items that it was given in full, in the context or by a tool: the bank's uses
     items_added     ids of the items that were born of it, alone or with others
     items_in_bank   active items when it began
     contamination   how what it was given could hold the answer; see `rbank_es.experiments.contamination`
@@ -71,7 +72,7 @@ class TrialRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     repetition: int
     position: int
     run: str
-    task: str
+    task_id: str
     level: int | None
     family: str | None
     rollout: int
@@ -102,8 +103,8 @@ class TrialRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     large_returns: int
     stdout_chars: int | None
     variables_chars: int | None
-    memory_items_injected: int | None
-    items_injected: tuple[str, ...]
+    items_injected: int | None
+    given: tuple[str, ...]
     items_added: tuple[str, ...]
     items_in_bank: int
     contamination: tuple[Contamination, ...]
@@ -179,7 +180,7 @@ class _Known:
             repetition=trial.repetition,
             position=self._positions[task.id],
             run=run,
-            task=task.id,
+            task_id=task.id,
             level=task.level,
             family=task.family,
             rollout=started.rollout_index or 0,
@@ -210,8 +211,8 @@ class _Known:
             large_returns=sum((call.chars or 0) > limits.FLAG_RETURN_CHARS for call in events.calls),
             stdout_chars=known_sum(step.stdout_chars for step in events.steps),
             variables_chars=_most(step.variables_chars for step in events.steps),
-            memory_items_injected=max((len(each.items) for each in events.contexts), default=None),
-            items_injected=tuple(gift.item for gift in events.given),
+            items_injected=max((len(each.items) for each in events.contexts), default=None),
+            given=tuple(gift.item for gift in events.given),
             items_added=tuple(self._born.get(run, ())),
             items_in_bank=self._log.in_bank[run],
             contamination=contamination_of(self._state, task, events.shown, started.seq),

@@ -96,7 +96,7 @@ def record_of(log: TrialLog, rows: Sequence[TrialRun], terms: TrialTerms, where:
                 acts += _acts(event)
     if all(row.simulated for row in rows):
         acts.clear()  # the people of a simulation are part of its plan
-    ran = {row.task for row in rows}
+    ran = {row.task_id for row in rows}
     missing = tuple(task for task in terms.tasks if task not in ran)
     earlier = started.earlier if started is not None else 0
     if started is None or finished is None:
@@ -122,11 +122,11 @@ def _ended(
 
 def _departure(rows: Sequence[TrialRun], terms: TrialTerms) -> str:
     """Return in words where the order of tasks is not that of the trial; empty if it is."""
-    order = dict.fromkeys(row.task for row in rows)
+    order = dict.fromkeys(row.task_id for row in rows)
     if terms.curriculum is None:
         return "" if tuple(order) == terms.tasks else "its tasks were run in another order than that of the trial"
     rule, tasks = terms.curriculum
-    verdicts: dict[str, VerdictValue | None] = {row.task: row.verdict for row in rows if row.selected}
+    verdicts: dict[str, VerdictValue | None] = {row.task_id: row.verdict for row in rows if row.selected}
     outcomes = [TaskOutcome(task, verdicts.get(task)) for task in order]
     first = next(departures(tasks, outcomes, rule), None)
     return "" if first is None else f"it went on with {first[1].task}, where its curriculum had {first[0].id}"

@@ -270,7 +270,7 @@ def test_a_suite_about_an_endpoint_is_run_over_http_and_its_report_holds_when_th
     assert run("experiment", "check", "experiments/mine", "--json", cwd=place).json["ok"]
     rows = [*map(json.loads, (place / "experiments/mine/results/runs.jsonl").read_text().splitlines())]
     given = [row for row in rows if row["condition"] == "with" and row["position"] > 1]
-    assert all(row["items_injected"] for row in given) and not any(row["contamination"] for row in rows)
+    assert all(row["given"] for row in given) and not any(row["contamination"] for row in rows)
     with Bank.open(place / "experiments/mine/banks/with/o0-r0") as bank:
         assert {started.endpoint for started in of_type(bank, RunStarted)} == {url}
 

@@ -145,5 +145,5 @@ def test_items_given_are_the_uses_of_the_bank_and_a_quotation_can_still_hold_the
         [row] = [each for each in rows_of(log, suite_of()) if each.run == run]
         with copy.as_of() as view:
             uses = tuple(each["item"] for each in view.rows("uses") if each["run"] == run)
-        assert row.items_injected == uses == tuple(copy.state().uses) == ("full",)
+        assert row.given == uses == tuple(copy.state().uses) == ("full",)
         assert [*log.runs[run].shown] == ["full", "part"]

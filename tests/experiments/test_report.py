@@ -117,7 +117,9 @@ def test_curves_contrasts_and_tasks_are_those_of_plain_python_over_the_rows(kept
     assert contrast["p"]["value"] == pytest.approx(p) and contrast["finding"] == "too few"
     for task in report["tasks"]:
         for name, (successes, runs) in task["right"].items():
-            own = [row["score"] == "success" for row in rows if (row["task"], row["condition"]) == (task["task"], name)]
+            own = [
+                row["score"] == "success" for row in rows if (row["task_id"], row["condition"]) == (task["task"], name)
+            ]
             assert (sum(own), len(own)) == (successes, runs)
 
 
@@ -141,13 +143,13 @@ def test_the_page_lists_every_run_and_every_task_leads_to_its_own(data: Experime
     for at, task in enumerate(results.tasks):
         assert page.count(f'href="#task-{at}"') == page.count(f'id="task-{at}"') == 1
         folded = page.split(f'id="task-{at}"')[1].split("</details>")[0]
-        assert folded.count("<code>rbank-es show ./") == sum(row.task == task.task for row in rows)
+        assert folded.count("<code>rbank-es show ./") == sum(row.task_id == task.task for row in rows)
 
 
 def test_the_page_shows_sixty_characters_of_a_task(data: ExperimentData) -> None:
     results = results_of(data)
     first, *others = results.tasks
-    rows = [replace(row, task="x" * 300) if row.task == first.task else row for row in data.rows]
+    rows = [replace(row, task_id="x" * 300) if row.task_id == first.task else row for row in data.rows]
     page = page_of(replace(results, tasks=(replace(first, task="x" * 300), *others)), rows)
     assert f">{'x' * 59}…<" in page and f"{'x' * 59}…: " in page
 
@@ -191,7 +193,7 @@ def test_the_documented_line_loads_the_rows_into_pandas(kept: Path) -> None:
     [line] = re.findall(r"^rows = (pandas\.read_json\(.*\))$", (ROOT / "docs" / "experiments.md").read_text(), re.M)
     table = eval(line.replace("experiments/heights", str(kept)), {"pandas": pandas})
     assert [*table.columns] == [*lines(kept)[0]] and len(table) == 24
-    assert [*table["task"]] == [row["task"] for row in lines(kept)]
+    assert [*table["task_id"]] == [row["task_id"] for row in lines(kept)]
 
 
 def test_the_order_of_rows_and_trials_changes_no_byte(data: ExperimentData) -> None:
@@ -499,6 +501,6 @@ def test_the_report_of_real_trials_holds_and_no_run_was_given_a_lesson_of_its_ow
     rows = lines(folder)
     assert len(rows) == 8 and all(row["grounded_share"] == 1 and not row["gates_broken"] for row in rows)
     assert not any(each["kind"] == "same task" for row in rows for each in row["contamination"])
-    assert any(row["items_injected"] for row in rows)
+    assert any(row["given"] for row in rows)
     with pytest.raises(BadInput, match="name its files with --ont"):
         check_report(folder)

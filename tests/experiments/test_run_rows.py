@@ -48,13 +48,14 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[TrialRun
 
 def test_a_row_holds_what_the_log_says_of_its_run(trial: tuple[Path, list[TrialRun]]) -> None:
     first, second = trial[1]
-    assert [row.position for row in (first, second)] == [1, 2] and [first.task, second.task] == ["height", "again"]
+    assert [row.position for row in (first, second)] == [1, 2]
+    assert [first.task_id, second.task_id] == ["height", "again"]
     assert (first.experiment, first.condition, first.order, first.repetition) == ("E9", "append", 1, 2)
     assert (first.verdict, first.score, first.quality, first.success) == ("failure", "failure", "wrong", False)
     assert (second.verdict, second.score, second.quality, second.success) == ("success", "success", "exact", True)
     assert first.judged_rightly and second.judged_rightly and first.selected and second.rollouts == 1
-    assert (first.items_injected, first.items_in_bank, len(first.items_added)) == ((), 0, 1)
-    assert len(second.items_injected) == 1 and second.items_in_bank == 1 and len(second.items_added) >= 1
+    assert (first.given, first.items_in_bank, len(first.items_added)) == ((), 0, 1)
+    assert len(second.given) == 1 and second.items_in_bank == 1 and len(second.items_added) >= 1
     assert first.gates_broken == second.gates_broken == () and first.scripted and not first.simulated
     assert second.contamination == () and second.grounded_share == 1 and second.tool_calls == 1
 
@@ -100,10 +101,9 @@ SAME = {
     **dict.fromkeys(
         ("outcome", "iterations", "tool_calls", "tokens_in", "tokens_out", "cost_usd", "subcalls", "verdict",
          "prompt_chars_max", "max_single_return", "large_returns", "stdout_chars", "variables_chars",
-         "duration_s", "lm_calls", "score")
+         "duration_s", "lm_calls", "score", "items_injected")
     ),
     "context_chars": "context_size",
-    "memory_items_injected": "items_injected",
 }  # fmt: skip
 """Fields of rows that read models have too, by the names of their columns."""
 SAME = {name: column or name for name, column in SAME.items()}

@@ -72,7 +72,7 @@ def test_the_trials_are_those_of_the_mirror(tmp_path: Path) -> None:
             assert sum(entry.state == "active" for entry in bank.state().items.values()) == simulation.items
             judged = {e.run: e.verdict for e in bank.events(types={"run_judged"}) if e.purpose == "learning"}  # type: ignore[attr-defined]
         assert mean(judged[row.run] == row.score for row in rows) == pytest.approx(simulation.judged_right)
-    assert {row.items_injected for row in data.rows if row.condition == WITHOUT} == {()}
+    assert {row.given for row in data.rows if row.condition == WITHOUT} == {()}
 
 
 def test_a_folder_that_is_there_and_a_life_in_two_banks_are_refused(tmp_path: Path) -> None:
