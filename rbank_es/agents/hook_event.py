@@ -93,8 +93,8 @@ def _host(given: Mapping[str, Any], name: str) -> str:
         return "cursor"
     if name in _GEMINI:
         return "gemini-cli"
-    # Codex says `turn_id` wherever there is a turn, and may have no transcript; Claude Code always has one.
-    codex = "turn_id" in given or given.get("transcript_path", "") is None
+    # Codex says `turn_id` wherever there is a turn, and may have no transcript.
+    codex = "turn_id" in given or (given.get("transcript_path", "") is None and "prompt_id" not in given)
     return "codex" if codex else "claude-code"
 
 

@@ -189,7 +189,12 @@ def _objects(parts: Any) -> Iterator[dict[str, Any]]:
         with suppress(ValueError, RecursionError):
             line = json.loads(part)
             if isinstance(line, dict) and line.get("v") == 1 and isinstance(line.get("id"), str):
-                yield line
+                yield {name: _whole(value) for name, value in line.items()}
+
+
+def _whole(value: Any) -> Any:
+    """Return a text with half a character replaced, which JSON can hold and no log; another value as it is."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _is_late(line: Mapping[str, Any]) -> bool:

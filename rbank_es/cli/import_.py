@@ -14,6 +14,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, whole_bank
+from rbank_es.cli.shared.hook_spool import take_spool_in
 from rbank_es.cli.shared.ontology_options import skip_option, skips_unreadable
 from rbank_es.cli.shared.output import (
     Cell,
@@ -57,6 +58,8 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, watc
 
     A record that is known adds only what is new of it: a file may grow, move, be saved again or come back from an
     export. What can't be known is said before anything is written.
+
+    What hooks of coding agents spooled for the bank is taken in before; see `rbank-es hook`.
     """
     from rbank_es.exchange import import_paths
     from rbank_es.exchange.followed_files import states_of
@@ -64,6 +67,8 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, watc
     if watch and dry_run:
         raise click.UsageError("--dry-run only looks; leave out --watch.")
     with _opened(bank, paths, create, dry_run) as (into, created):
+        if not dry_run:
+            take_spool_in(into)
         seen = dict(states_of([Path(path) for path in paths])) if watch else {}
         with Progress("importing") as progress:
             report = import_paths(
@@ -81,6 +86,9 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, watc
             "appended": report.appended,
             "head": str(into.head()),
         }
+        if not dry_run:
+            # A hook gives nothing while they are behind.
+            into.project()
         if watch and as_json:
             write_json(facts | msgspec.to_builtins(report))
         elif as_json:
@@ -99,6 +107,9 @@ def _follow(bank: Bank, paths: tuple[str, ...], seen: dict[Path, tuple[int, int]
     from rbank_es.exchange.followed_files import follow_paths
 
     def show(report: ImportReport) -> None:
+        if report.appended:
+            take_spool_in(bank)
+            bank.project()
         if as_json and report.appended:
             write_json({"bank": bank.name, "appended": report.appended} | msgspec.to_builtins(report))
         elif report.appended:

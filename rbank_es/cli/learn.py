@@ -10,6 +10,7 @@ import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import begun_run, open_whole
+from rbank_es.cli.shared.hook_spool import take_spool_in
 from rbank_es.cli.shared.judge_sources import JudgeSources, model_and_source_options
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_scripted, echo_table, warn
 from rbank_es.errors import BadInput, CheckFailed
@@ -39,6 +40,8 @@ def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: b
     A run that was overruled taught something under its old verdict, which left the bank; under the new one a model can
     draw other candidates from the recorded steps. The agent doesn't run again. Rollouts of one task are compared again,
     if the extraction policy compares them. A run from which something that stands was drawn is left out.
+
+    What hooks of coding agents spooled for the bank is taken in before; see `rbank-es hook`.
     """
     from rbank_es.loop.late_extraction import all_lessons_to_draw
 
@@ -50,6 +53,8 @@ def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: b
         raise BadInput("learning from a run needs a model: --lm MODEL; --dry-run lists the runs without one")
     with ExitStack() as stack:
         opened = stack.enter_context(open_whole(bank))
+        if not dry_run:
+            take_spool_in(opened)
         lessons = all_lessons_to_draw(opened)
         todo = lessons if due else _todo(opened, [begun_run(opened, run) for run in runs], lessons)
         if dry_run or choice is None:

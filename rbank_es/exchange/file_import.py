@@ -247,6 +247,11 @@ def import_paths(
     return _imported(_Importer(bank.log, bank.latest, on_notes), files, progress, refused, alone=alone)
 
 
+def import_parsed(bank: Bank, parsed: Parsed) -> FileImport:
+    """Import what another way in has parsed, as `import_paths` does a file."""
+    return _Importer(bank.log, bank.latest).add(parsed)
+
+
 def _imported(
     importer: _Importer,
     files: Sequence[Path],

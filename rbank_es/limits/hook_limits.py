@@ -29,3 +29,8 @@ SETTINGS_BYTES = 4 * MIB
 PROJECT_DEPTH = 64
 # Bytes of a transcript in which `doctor` looks for the last lesson given; a longer session isn't looked through.
 TRANSCRIPT_LOOK_BYTES = 64 * MIB
+# Seconds after its prompt at which a turn of a spool is given up: nothing more of it will come.
+SPOOL_WAIT_S = 86_400.0
+# Characters of a prompt by which a turn is found in a transcript, and seconds that both may say it apart.
+PROMPT_COMPARED_CHARS = 2_000
+PROMPT_APART_S = 120.0

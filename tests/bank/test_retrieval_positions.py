@@ -26,11 +26,11 @@ def test_a_late_record_is_repeated_where_it_was_made_and_nowhere_else(tmp_path: 
         teach(bank, SECOND)
         bank.append(NoteLogged(note={}))
         bank.append(replace(made, as_of=position))
-        check = bank.verify(retrievals=True).retrievals
+        check = bank.check(retrievals=True).retrievals
         assert check is not None and (check.checked, check.different) == (1, ())
         bank.append([replace(made, as_of=None), replace(made, as_of=bank.position + 10)])
         with pytest.raises(CheckFailed, match="2 of 3 retrievals"):
-            bank.verify(retrievals=True)
+            bank.check(retrievals=True)
 
 
 def test_the_policy_is_that_of_the_position_searched(tmp_path: Path) -> None:
@@ -42,5 +42,5 @@ def test_the_policy_is_that_of_the_position_searched(tmp_path: Path) -> None:
         rules = [Bm25V1().choice if each.kind == "retrieval" else each for each in default_policies()]
         bank.append(PolicySet(policies=tuple(rules)))
         bank.append(replace(made, as_of=position))
-        check = bank.verify(retrievals=True).retrievals
+        check = bank.check(retrievals=True).retrievals
         assert check is not None and (check.checked, check.unverifiable) == (1, 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -14,7 +15,7 @@ import click
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
-from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded
+from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded, RBankError
 from rbank_es.events.run_events import RunBounds
 from rbank_es.system.files import replaceable
 from rbank_es.system.given_file import read_given, without_mark
@@ -124,14 +125,27 @@ def whole_bank(text: str) -> str:
 
 
 def open_whole(text: str) -> Bank:
-    """Open the bank of an argument BANK. Raises as `Bank.open` and `whole_bank` do."""
-    return Bank.open(whole_bank(text))
+    """Open the bank of an argument BANK. Raises as `Bank.open` and `whole_bank` do.
+
+    Once the command has ended, read models that are kept of the bank are brought up to date, if it recorded anything.
+    """
+    bank = Bank.open(whole_bank(text))
+    with suppress(RBankError, OSError):  # whoever reads a damaged log says so
+        click.get_current_context().call_on_close(partial(_bring_up, bank, bank.position))
+    return bank
+
+
+def _bring_up(bank: Bank, before: int) -> None:
+    """Bring read models up to what a command recorded: a hook, which can't, gives no lesson while they are behind."""
+    with suppress(RBankError, OSError), bank:
+        if bank.position != before and bank.read_models().checkpoints():
+            bank.project()
 
 
 def open_to_fill(text: str) -> Bank:
     """Open the bank of an argument BANK, for a command that has --create. Raises as `open_whole` and `lasting` do."""
     try:
-        return open_whole(text)
+        return Bank.open(whole_bank(text))
     except BankNotFound as missing:
         lasting(text)  # because --create would be refused
         raise BankNotFound(missing.place, "Add --create to make it") from None

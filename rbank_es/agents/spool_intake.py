@@ -1,0 +1,128 @@
+"""Taking a spool in: the lines that hooks left for a bank become its runs, with the transcripts that tell of them.
+
+Events are appended first, then the lines are removed. A process that ends between the two has the lines taken in again,
+which adds nothing, because their ids follow from the runs. Lines of turns that go on stay.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from rbank_es.agents.spool import SpoolLines, seconds_of, spool_of
+from rbank_es.agents.spooled_turns import (
+    FORM,
+    SpooledTurn,
+    matching_run,
+    proof_of,
+    run_of,
+    turns_of,
+    with_recalls,
+)
+from rbank_es.agents.transcripts.transcript_events import EventWriter
+from rbank_es.agents.transcripts.transcript_importers import transcript_runs
+from rbank_es.errors import BadInput
+from rbank_es.events.redaction import secrets
+from rbank_es.exchange.file_import import import_parsed
+from rbank_es.exchange.importer import ImportUnit, Parsed, sized
+from rbank_es.limits.hook_limits import SPOOL_WAIT_S
+from rbank_es.system.utc_times import utc_text
+
+if TYPE_CHECKING:
+    from rbank_es.agents.transcripts.transcript_run import TranscriptRun
+    from rbank_es.bank import Bank
+
+
+class SpoolIntake(NamedTuple):
+    """What was taken in: turns, those with a transcript, events appended, lines kept because their turns go on, lines
+    that were unreadable, and recalls of another bank or log, which were dropped."""
+
+    turns: int = 0
+    with_transcript: int = 0
+    appended: int = 0
+    waiting: int = 0
+    unreadable: int = 0
+    dropped: int = 0
+
+
+def take_spool_in(bank: Bank) -> SpoolIntake:
+    """Take in what hooks spooled for a bank. Raises as `Bank.append`; then the spool is as it was."""
+    spool = spool_of(bank.log.place)
+    taken = spool.waiting()
+    if not taken.files:
+        return SpoolIntake()
+    found = _Intake(bank, taken)
+    units = found.units()
+    appended = 0
+    if units:
+        parsed = Parsed(
+            path=str(spool.folder), form=FORM, units=tuple(sized(str(spool.folder), unit) for unit in units)
+        )
+        appended = import_parsed(bank, parsed).appended
+    spool.replace(taken, found.waiting, found.delivered_s)
+    return SpoolIntake(found.turns, found.proved, appended, len(found.waiting), taken.unreadable, found.dropped)
+
+
+class _Intake:
+    """One reading of a spool."""
+
+    def __init__(self, bank: Bank, taken: SpoolLines) -> None:
+        self._bank, self._taken = bank, taken
+        self._writer = EventWriter(secrets(), utc_text(datetime.now(UTC)))
+        self._read: dict[str, list[TranscriptRun]] = {}
+        self.waiting: list[dict[str, object]] = []
+        self.turns = self.proved = self.dropped = 0
+        self.delivered_s = 0.0
+
+    def units(self) -> list[ImportUnit]:
+        """Return the units of all turns that have ended; the lines of the others wait."""
+        told: dict[tuple[str, ...], tuple[TranscriptRun, list[SpooledTurn], bool]] = {}
+        for turn in turns_of(self._taken.lines, time.time()):
+            run = matching_run(turn, self._runs(turn.transcript))
+            if turn.ending == "open" or (run is not None and run.ending == "open" and not _is_left(turn)):
+                self.waiting += turn.all_lines
+                continue
+            known = run or run_of(turn)
+            _, turns, _ = told.setdefault((known.form, *known.key), (known, [], run is not None))
+            turns.append(self._checked(turn))
+            self.turns += 1
+        return [unit for run, turns, proved in told.values() for unit in self._told(run, turns, proved)]
+
+    def _told(self, run: TranscriptRun, turns: list[SpooledTurn], has_transcript: bool) -> list[ImportUnit]:
+        units = self._writer.units(run)
+        if not units:
+            return []
+        proved = proof_of(turns, run) if has_transcript else None
+        self.proved += has_transcript
+        if proved:
+            self.delivered_s = max(self.delivered_s, *(seconds_of(each) for turn in turns for each in turn.recalls))
+        return with_recalls(units, turns, proved=proved)
+
+    def _checked(self, turn: SpooledTurn) -> SpooledTurn:
+        """Return a turn with those of its recalls that searched this log."""
+        kept = tuple(
+            recall for recall in turn.recalls if self._is_of_this_log(recall.get("position"), recall.get("mark"))
+        )
+        self.dropped += len(turn.recalls) - len(kept)
+        return turn._replace(recalls=kept)
+
+    def _is_of_this_log(self, position: object, mark: object) -> bool:
+        if not isinstance(position, int) or not 0 < position <= self._bank.position:
+            return False
+        return self._bank.log.mark(position) == mark
+
+    def _runs(self, transcript: str | None) -> list[TranscriptRun]:
+        if transcript is None:
+            return []
+        if transcript not in self._read:
+            try:
+                self._read[transcript] = transcript_runs(transcript)[0]
+            except (BadInput, OSError):
+                # Gone, or of a form that no reader knows: the spool alone tells of its turns.
+                self._read[transcript] = []
+        return self._read[transcript]
+
+
+def _is_left(turn: SpooledTurn) -> bool:
+    return time.time() - seconds_of(turn.prompt) > SPOOL_WAIT_S

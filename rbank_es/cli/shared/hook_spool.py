@@ -1,0 +1,25 @@
+"""The spool of hooks, taken in by commands that write to a bank."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rbank_es.cli.shared.output import warn
+from rbank_es.events.readable_text import count
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+
+
+def take_spool_in(bank: Bank) -> None:
+    """Take in what hooks spooled for a bank; say on standard error what came, and what could not."""
+    from rbank_es.agents import spool_intake
+
+    taken = spool_intake.take_spool_in(bank)
+    if taken.turns:
+        proved = f"{taken.with_transcript:,} with a transcript"
+        warn(f"took in {count(taken.turns, 'turn')} that hooks saw ({proved}): {count(taken.appended, 'event')}")
+    if taken.unreadable:
+        warn(f"{count(taken.unreadable, 'line')} of the hooks' spool could not be read, and were left out")
+    if taken.dropped:
+        warn(f"{count(taken.dropped, 'recall')} searched another log than this one, and were left out")
