@@ -1,6 +1,6 @@
 """Recall: the lessons of a bank that fit a question at a point, and the events that record it.
 
-The searches are exact for `verify(retrievals=True)`: they are appended only while the bank is as it was searched.
+The searches are exact for `check(retrievals=True)`: they are appended only while the bank is as it was searched.
 """
 
 from __future__ import annotations

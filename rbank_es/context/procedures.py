@@ -55,7 +55,7 @@ def procedures(
     `successes` and `failures` are the policy's numbers unless given. `domain` is that of the task, whose items the
     policy may prefer; `level` is the task's, above which it may leave items out. Items drawn from runs of the task with
     the id `without_task` are left out; those with the ids `known` are found, and left out of the text. Nothing is
-    written: appended before the memory changes, the returned searches are exact for `verify(retrievals=True)`. Raises
+    written: appended before the memory changes, the returned searches are exact for `check(retrievals=True)`. Raises
     `BadInput` for a number below 0 or above `SEARCH_HITS` or a budget below 0, `BadPoint`, `BadPolicy`.
     """
     # One view for all searches, so that no append falls between them.

@@ -86,7 +86,7 @@ def test_a_run_is_recorded_as_it_happens() -> None:
         assert row.leakage.items_injected == 2 and row.leakage.context_size == len(lessons.text)
         assert row.leakage.total_chars_returned == 17 + 16
         assert set(bank.state().uses) == set(lessons.added)
-        checked = bank.verify(retrievals=True, strict=True)
+        checked = bank.check(retrievals=True, strict=True)
         assert checked.retrievals is not None and checked.retrievals.checked == 2
         assert checked.slips is not None and not checked.slips.counts
 
@@ -107,7 +107,7 @@ def test_a_second_recall_gives_what_is_new_and_the_run_has_both() -> None:
         )
         assert [use.layer for use in context.layers] == ["L2", "L2"] and context.texts == (first.text, second.text)
         assert bank.run(run.id).leakage.items_injected == 3
-        assert bank.verify(retrievals=True).log.events == bank.position
+        assert bank.check(retrievals=True).events == bank.position
 
 
 def test_a_bank_without_a_fitting_item_gives_an_empty_text_and_says_that_it_was_asked() -> None:
@@ -390,7 +390,7 @@ def test_threads_share_a_run_and_its_totals_are_right() -> None:
         found = events_of(bank, run)
         assert [step.index for step in found.steps] == [*range(1, 21)] and len(found.calls) == 20
         assert bank.run(run.id).leakage.total_chars_returned == 100
-        assert bank.verify(retrievals=True).log.events == bank.position
+        assert bank.check(retrievals=True).events == bank.position
 
 
 def test_async_with_records_a_run_and_a_cancelled_one() -> None:
@@ -434,7 +434,7 @@ def test_two_recorders_and_another_writer_side_by_side(tmp_path: Path) -> None:
         writer.join()
         assert len(texts) == 1
         assert {end_of(bank, one).answer, end_of(bank, two).answer} == {"a", "b"}
-        checked = bank.verify(retrievals=True).retrievals
+        checked = bank.check(retrievals=True).retrievals
         assert checked is not None and checked.checked == 4
 
 
