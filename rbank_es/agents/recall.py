@@ -5,33 +5,58 @@ The searches are exact for `check(retrievals=True)`: they are appended only whil
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 from rbank_es.bank.agent_run import Lessons
 from rbank_es.context.layer import SEPARATOR
-from rbank_es.context.procedures import procedures
+from rbank_es.context.procedures import procedures_in
 from rbank_es.errors import LogError, PositionConflict, ProjectionError
-from rbank_es.events import ContextBuilt, Event, LayerUse, type_of
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    JudgmentOverruled,
+    LayerUse,
+    LmCalled,
+    MemoriesRead,
+    MemoriesRetrieved,
+    MemoryProposed,
+    NoteLogged,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    StepTaken,
+    ToolCalled,
+)
 from rbank_es.events.redaction import redact_event
+from rbank_es.limits import agent_limits
 from rbank_es.policies.packed_text import Packed
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.policies import RetrievalPolicy
+    from rbank_es.projections.view import View
 
 
-UNSEARCHED = frozenset(
-    {"tool_called", "step_taken", "lm_called", "note_logged", "memories_retrieved", "run_finished", "memory_proposed"}
-)
-"""The types of events that change nothing for a search: what agents side by side record most."""
+_SILENT = (ToolCalled, StepTaken, LmCalled, NoteLogged, MemoriesRetrieved, RunFinished, MemoryProposed)
+"""Events that change no search: what agents record most."""
+
+_SILENT_FOR_WORDS = (*_SILENT, RunStarted, ContextBuilt, MemoriesRead)
+"""Events that change no search by a policy that weighs words alone."""
+
+_projected: WeakKeyDictionary[Bank, int] = WeakKeyDictionary()
+"""The position to which a recall in this process brought the read models of a bank last."""
 
 
 class Recall(NamedTuple):
-    """Lessons, the events to append at their position, and the context that the run has then."""
+    """Lessons, the events to append at their position, the context that the run has then, and the policy that chose."""
 
     lessons: Lessons
     events: tuple[Event, ...]
     context: ContextBuilt
+    policy: RetrievalPolicy
 
 
 def recall(
@@ -48,12 +73,11 @@ def recall(
     `before` is the context that the run has already, with its texts: what it holds is not given again, and the new
     context holds it too. Raises as `Bank.as_of`, `BadPolicy`.
     """
-    # Searches are faster on read models that are up to date, and need not be able to write them.
-    with suppress(ProjectionError, LogError, OSError):
-        bank.project()
     position = bank.position
     known = frozenset(before.items) if before is not None else frozenset[str]()
-    found = procedures(bank, question, point=position, run=run, domain=domain, level=level, known=known)
+    with _searched(bank, position) as view:
+        policy = view.retrieval_policy()
+        found = procedures_in(view, question, run=run, domain=domain, level=level, known=known)
     context = _context(run, found.packed, before)
     given = known.union(found.packed.items)
     lessons = Lessons(
@@ -63,7 +87,48 @@ def recall(
         position=position,
     )
     built = () if context is before else (context,)
-    return Recall(lessons, (*found.retrievals, *built), context)
+    return Recall(lessons, (*found.retrievals, *built), context, policy)
+
+
+@contextmanager
+def _searched(bank: Bank, position: int) -> Iterator[View]:
+    """Give a view that shows what a search at a position, the head, finds.
+
+    To bring the read models up to date takes longer than all else, so the view may be of an earlier position, if what
+    was recorded since changes no search.
+    """
+    point = _projected.get(bank, 0)
+    if point and position - point <= agent_limits.RECALL_TAIL_EVENTS:
+        with bank.as_of(point) as view:
+            if not _is_changed(bank, view, point, position):
+                yield view
+                return
+    # A bank whose read models can't be written is searched in a temporary copy.
+    with suppress(ProjectionError, LogError, OSError):
+        _projected[bank] = min(bank.project().position, position)
+    with bank.as_of(position) as view:
+        yield view
+
+
+def _is_changed(bank: Bank, view: View, after: int, upto: int) -> bool:
+    """Return whether a search at a position may find anything else than in a view of an earlier one."""
+    found = changes_of_search(bank, view.retrieval_policy(), after, upto)
+    if found is None:
+        return True
+    # A verdict changes no item where none was drawn from its run.
+    return any(view.rows("drawn_candidates", run=run) for run in found)
+
+
+def changes_of_search(bank: Bank, policy: RetrievalPolicy, after: int, upto: int) -> frozenset[str] | None:
+    """Return the runs whose verdicts alone may change what a search by a policy finds; None where other events may."""
+    by_words = not policy.weighs_outcomes and policy.level_bound(1) is None
+    silent, judged = _SILENT_FOR_WORDS if by_words else _SILENT, set[str]()
+    for event in bank.events(after=after, point=upto):
+        if by_words and isinstance(event, RunJudged | JudgmentOverruled):
+            judged.add(event.run)
+        elif not isinstance(event, silent):
+            return None
+    return frozenset(judged)
 
 
 def append_recall(bank: Bank, found: Recall) -> bool:
@@ -76,8 +141,7 @@ def append_recall(bank: Bank, found: Recall) -> bool:
         try:
             bank.append(events, expected=expected)
         except PositionConflict as moved:
-            between = bank.events(after=expected, point=moved.actual)
-            if any(type_of(event) not in UNSEARCHED for event in between):
+            if changes_of_search(bank, found.policy, expected, moved.actual) != frozenset():
                 return False
             expected = moved.actual
         else:
