@@ -285,6 +285,12 @@ class View(ViewRows):
         with self._reading() as connection:
             return frozenset(item for (item,) in connection.execute(_ABOVE, {"level": level, "seq": self.position}))
 
+    def is_relied_on(self, run: str) -> bool:
+        """Return whether an extraction was drawn from a run, or relies on a verdict on it."""
+        with self._reading() as connection:
+            found = connection.execute("SELECT min(from_seq) FROM main.relying WHERE run = ?", (run,)).fetchone()[0]
+            return found is not None and found <= self.position
+
     def known_vectors(self, model: str) -> KnownVectors:
         """Return which texts have a vector of a model here."""
         with self._reading() as connection:

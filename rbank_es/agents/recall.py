@@ -116,7 +116,7 @@ def _is_changed(bank: Bank, view: View, after: int, upto: int) -> bool:
     if found is None:
         return True
     # A verdict changes no item where none was drawn from its run.
-    return any(view.rows("drawn_candidates", run=run) for run in found)
+    return any(map(view.is_relied_on, found))
 
 
 def changes_of_search(bank: Bank, policy: RetrievalPolicy, after: int, upto: int) -> frozenset[str] | None:
