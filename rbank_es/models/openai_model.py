@@ -151,7 +151,7 @@ class OpenAiModel:
             raise failed("unreachable", f"the connection failed{said_by(str(error))}") from error
         if not 200 <= found.status_code < 300:
             raise _refusal(found.status_code, found.headers, body, self._variable)
-        response, ended = read_completion(body, request.model, self._variable)
+        response, ended = read_completion(body, self._name, self._variable)
         return ModelAnswer(response, self._cost(request, response), ended)
 
     def _cost(self, request: LmRequest, response: LmResponse) -> float | None:

@@ -1,0 +1,140 @@
+"""The client over httpx: it records what dspy's client would, sends what is meant, and reads what servers say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es.errors import LmFailed
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.dspy_model import DspyModel
+from rbank_es.models.openai_model import read_completion
+from tests.models import openai_server as says
+from tests.models.openai_server import Answers, openai_server
+from tests.models.runs import called, models
+
+
+@pytest.fixture(autouse=True)
+def _a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test-0123456789")
+
+
+def message(**fields: Any) -> says.Behaviour:
+    choice = {"index": 0, "message": {"role": "assistant", **fields}, "finish_reason": "stop"}
+    return says.says(says.completion(None, choices=[choice]), says.JSON)
+
+
+def ended(reason: str | None) -> says.Behaviour:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "some words"}, "finish_reason": reason}
+    return says.says(says.completion(None, choices=[choice]), says.JSON)
+
+
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": [1, null]}'}}
+REPLIES: dict[str, Answers] = {
+    "words": ["some words"],
+    "unicode": ["é \ud83d \u2028 \x00"],
+    "thinking": [message(content="words", reasoning_content="hm")],
+    "parts": [message(content=[{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}])],
+    "a refusal": [message(content=None, refusal="I will not")],
+    "a tool": [message(content="", tool_calls=[CALL])],
+    "arguments that are none": [message(tool_calls=[{**CALL, "function": {"name": "f", "arguments": "{"}}])],
+    "cut": [ended("length")],
+    "an end of no name": [ended(None)],
+    "an end of its own": [ended("eos")],
+    "broken off": [ended("abort")] * 3,
+    "filtered": [ended("content_filter")] * 3,
+    "no tokens": [says.says(says.completion("words", usage=None), says.JSON)],
+    "other tokens": [says.says(says.completion("words", usage={"prompt_tokens": 3, "x": 1}), says.JSON)],
+    "no choice": [says.other_json()] * 3,
+    "a wrong key": [says.unauthorized()],
+    "no credit": [says.no_credit()],
+    "no such model": [says.unknown_model()],
+    "refused": [says.refused()],
+    "too long": [says.too_much_context()],
+    "busy": [says.rate_limited(0)] * 3,
+    "broken": [says.failing()] * 3,
+    "an error in the place of an answer": [says.error("200 OK", "it broke", "server_error")] * 3,
+}
+TALK = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "What is it?"},
+    {"role": "assistant", "content": "A light."},
+    {"role": "user", "content": "Sure?"},
+]
+
+
+@pytest.mark.parametrize("name", REPLIES)
+def test_what_is_recorded_is_what_dspys_client_would_have_had_recorded(tmp_path: Path, name: str) -> None:
+    """Requests, responses, tokens, codes and tries, so that runs of either are rerun by either."""
+    arguments: Any = {"max_tokens": 64, "seed": 3, "stop": ("a", "b"), "reasoning_effort": "low", "user": "u"}
+    found = []
+    for way in ("httpx", "dspy"):
+        with openai_server(REPLIES[name]) as server:
+            choice = LmChoice(model="openai/stub", api_base=server.url, arguments=arguments)
+            client = DspyModel(choice, server.url, "OPENAI_API_KEY")
+            options: Any = {} if way == "httpx" else {"model_for": lambda role, choice, client=client: client}
+            with models(tmp_path / way, choice, **options) as (bank, lms):
+                try:
+                    said: Any = lms.ask("judge", TALK, temperature=0.0)
+                except LmFailed as failure:
+                    said = failure.code
+                facts = [
+                    (each.parameters, each.request, each.response, each.tokens_in, each.tokens_out, each.error_code)
+                    for each in called(bank)
+                ]
+            # The bound has another name at a server of one's own.
+            sent = [{name.replace("completion_", ""): each for name, each in body.items()} for body in server.requests]
+            found.append((said, facts, sent))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "code"),
+    [
+        ("400 Bad Request", "the request exceeds the available context size", "exceed_context_size_error"),
+        ("400 Bad Request", "This model's maximum context length is 4096 tokens.", "BadRequestError"),
+    ],
+)
+def test_a_request_that_is_too_long_for_a_server_of_ones_own_is_told_from_others(
+    tmp_path: Path, status: str, said: str, code: str
+) -> None:
+    """Only with OpenAI's own code an agent's history was shortened; with others the run ended."""
+    with openai_server([says.error(status, said, code)]) as server:
+        choice = LmChoice(model="local", api_base=server.url)
+        with models(tmp_path, choice) as (_, lms), pytest.raises(LmFailed) as caught:
+            lms.ask("judge", TALK)
+    assert caught.value.code == "context_too_long" and said in caught.value.message
+
+
+@pytest.mark.parametrize("bound", ["max_tokens", "max_completion_tokens"])
+def test_a_bound_goes_to_a_server_of_ones_own_under_the_name_that_was_given(tmp_path: Path, bound: str) -> None:
+    with openai_server(["yes"]) as server:
+        choice = LmChoice(model="openai/a/b", api_base=server.url, arguments={bound: 7})
+        with models(tmp_path, choice) as (_, lms):
+            lms.ask("judge", TALK)
+    [sent] = server.requests
+    assert sent["model"] == "a/b" and {name: sent[name] for name in sent if name.startswith("max")} == {bound: 7}
+
+
+def test_a_request_with_more_than_texts_goes_through_dspys_client(tmp_path: Path) -> None:
+    from dspy.lm15 import ImagePart, Message, Request, TextPart
+
+    picture = ImagePart(media_type="image/png", data="iVBORw0KGgo=")
+    asked = Message(role="user", parts=(TextPart(text="What?"), picture))
+    with openai_server(["red"]) as server:
+        choice = LmChoice(model="openai/stub", api_base=server.url)
+        with models(tmp_path, choice) as (bank, lms):
+            assert lms.lm("agent")(Request(model="openai/stub", messages=(asked,))).text == "red"
+            assert [event.error_code for event in called(bank)] == [None]
+    assert isinstance(server.requests[0]["messages"][0]["content"], list)
+
+
+def test_a_body_that_is_no_completion_is_a_bad_response() -> None:
+    for body in (b"", b"null", b"[]", b"3", b'{"choices": 3}', b'{"choices": [{"message": {"tool_calls": [3]}}]}'):
+        with pytest.raises(Exception, match="no known form"):
+            read_completion(body, "m")
+    response, end = read_completion(json.dumps({"choices": [{"message": {"content": "x"}}]}).encode(), "m")
+    assert (response.text, response.model, end) == ("x", "m", "")
