@@ -53,7 +53,7 @@ source_options = decorated(
 )
 
 agent_model_options = decorated(
-    click.option("--lm", metavar="MODEL", help="The agent's model, as dspy.LM takes it, or script:FILE."),
+    click.option("--lm", metavar="MODEL", help="The agent's model: openai/NAME, another provider's, or script:FILE."),
     click.option("--sub-lm", metavar="MODEL", help="The model that the agent's code may ask; default: --lm."),
 )
 
