@@ -28,13 +28,17 @@ if TYPE_CHECKING:
     "learn",
     "rbank-es learn notes run-7 --lm openai/gpt-4.1-mini --ont model.ttl",
     "rbank-es learn notes --due --dry-run",
+    "rbank-es learn notes --git .",
 )
 @click.argument("bank")
 @click.argument("runs", metavar="[RUN]...", nargs=-1)
 @click.option("--due", is_flag=True, help="All judged runs from which nothing that stands was drawn.")
+@click.option("--git", "repository", metavar="REPO", help="Judge runs by what became of their commits there.")
 @click.option("--dry-run", is_flag=True, help="Only list the runs; no model is called.")
 @model_and_source_options(", in which terms are looked up", "--extractor-lm", "extracts")
-def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: bool, **options: Any) -> None:
+def learn(
+    bank: str, runs: tuple[str, ...], due: bool, repository: str | None, dry_run: bool, as_json: bool, **options: Any
+) -> None:
     """Draw candidates from runs under the verdicts that stand now, and let the bank's policies decide about them.
 
     A run that was overruled taught something under its old verdict, which left the bank; under the new one a model can
@@ -42,9 +46,17 @@ def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: b
     if the extraction policy compares them. A run from which something that stands was drawn is left out.
 
     What hooks of coding agents spooled for the bank is taken in before; see `rbank-es hook`.
+
+    With --git, no model is called: a run that made a commit which was reverted in REPO, or thrown away by a reset,
+    failed; when the revert is reverted, the verdict before comes back. A person's verdict stands.
     """
     from rbank_es.loop.late_extraction import all_lessons_to_draw
 
+    if repository is not None:
+        if due or runs or any(options.values()):
+            raise click.UsageError("--git looks at all runs with commits, without a model: give nothing else with it.")
+        _judge_commits(bank, repository, dry_run, as_json)
+        return
     if due == bool(runs):
         raise click.UsageError("name one or more RUNs, or give --due for all that there are.")
     given = JudgeSources(**options)
@@ -61,6 +73,28 @@ def learn(bank: str, runs: tuple[str, ...], due: bool, dry_run: bool, as_json: b
             _print_plan(todo, as_json)
             return
         _learn(opened, todo, choice, given, stack, as_json)
+
+
+def _judge_commits(bank: str, repository: str, dry_run: bool, as_json: bool) -> None:
+    from rbank_es.agents.git_verdicts import learn_from_git
+    from rbank_es.cli.shared.correction_report import print_correction
+
+    with open_whole(bank) as opened:
+        found = learn_from_git(opened, repository, dry_run=dry_run)
+    if as_json:
+        echo_json(found)
+        return
+    echo(f"{count(found.looked_at, 'run')} with commits")
+    rows: list[list[Cell]] = [
+        [each.run, each.commit[:COMMIT_DIGITS], each.fate, each.by[:COMMIT_DIGITS], each.verdict or each.because]
+        for each in found.rows
+    ]
+    echo_table(["run", "commit", "fate", "by", "verdict"], rows, flexible=["verdict"], none="nothing new")
+    print_correction(bank, found.correction, unchanged="nothing was recorded")
+
+
+COMMIT_DIGITS = 12
+"""Digits of a commit that name it to people, as git does in large repositories."""
 
 
 def _todo(bank: Bank, wanted: Sequence[str], lessons: Sequence[LessonToDraw]) -> list[LessonToDraw]:
