@@ -40,6 +40,7 @@ SUBJECTS = (
     "what-if",
     "absorption",
     "recording",
+    "wrapped calls",
     "rollouts",
     "sandbox",
     "simulated runs",
@@ -104,6 +105,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         startup,
         suppositions,
         tools,
+        wrapped_calls,
         writers,
     )
     from benchmarks.corpus import make_bank
@@ -127,6 +129,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "what-if": suppositions.measure,
         "absorption": absorptions.measure,
         "recording": recording.measure,
+        "wrapped calls": wrapped_calls.measure,
         "rollouts": rollouts.measure,
         "sandbox": sandboxes.measure,
         "simulated runs": simulated_runs.measure,

@@ -57,6 +57,8 @@ HOW = """\
   same scripted model, the same tool, and the same sandbox, in which the code really runs and which is never restarted
   meanwhile; each run has prompts of its own. Told are the median of each pair's difference, between what it lies in
   95 % of resamplings of the pairs, and the difference of the fastest runs.
+- **wrapped calls**: an OpenAI client that `run.wrap` returned, beside the same client, in turn. The server is in this
+  process and answers at once; each call is recorded and synced before its answer is there.
 - **rollouts**: the loop with several rollouts, in threads, beside the loop with one, without judging. *In sandboxes
   that run*: they are kept between the runs. *From a pool*: each rollout takes a sandbox that is ready, and the pool at
   once starts another, which takes a processor a second or more.

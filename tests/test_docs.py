@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import doctest
 import io
+import json
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ import pytest
 
 import rbank_es.bank.bank
 from tests.cli_runner import CACHE
+from tests.models.openai_server import openai_server
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted((ROOT / "docs").glob("**/*.md"))
@@ -64,6 +66,25 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # By its name, as in a clone; nothing else of these documents uses it.
     shutil.copytree(ROOT / "logs" / "sample", tmp_path / "logs" / "sample")
     return tmp_path
+
+
+@pytest.fixture
+def lamp_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A model on the loopback, for the pages of agents: it looks at one lamp until a lesson says to look at all."""
+
+    def answer(body: dict[str, Any]) -> str:
+        asked = json.dumps(body["messages"])
+        if "memory_items" in asked:
+            content = "Before you say which lamps are lit, look at every lamp."
+            lesson = {"title": "Look at every lamp", "description": "Which lamps are lit?", "content": content}
+            return json.dumps({"memory_items": [lesson]})
+        found = "hall, porch" if "look at every lamp" in asked else "hall"
+        return f"[[ ## answer ## ]]\n{found}\n\n[[ ## completed ## ]]" if "[[ ## " in asked else found
+
+    with openai_server(answer) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody-0123456789")
+        yield
 
 
 def same(wanted: str, got: str) -> bool:
@@ -115,8 +136,10 @@ def run_console(block: Block, document: str) -> None:
     [pytest.param(each, marks=() if each.name in QUICK else pytest.mark.slow) for each in DOCUMENTS],
     ids=lambda path: path.name,
 )
-def test_examples_run(document: Path, desk: Path) -> None:
+def test_examples_run(document: Path, desk: Path, request: pytest.FixtureRequest) -> None:
     """Every example of a document runs, in order, and prints what it is said to print."""
+    if document.parent.name == "agents":
+        request.getfixturevalue("lamp_model")
     names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks_of(document):
         if block.language in ("console", "sh"):
