@@ -46,7 +46,8 @@ NOT_REACHED: Final = (
 
 NOT_SOUGHT: Final = (
     f"another case, cuts on both sides, without an ellipsis or to under {limits.CUT_WORDS_CHARS} characters, base64 "
-    "and other encodings, compressed or encrypted text, strings that code joins, paraphrases"
+    "and other encodings, compressed or encrypted text, strings that code joins, words "
+    "that a model's stream brought in several chunks, paraphrases"
 )
 """The forms of words that erasure doesn't look for."""
 

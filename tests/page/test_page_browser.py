@@ -334,3 +334,22 @@ def test_a_browser_that_can_not_unpack_says_so(tab: Any, file: Path) -> None:
     tab.send("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
     said = text(tab, "body")
     assert "has no DecompressionStream" in said and "Which lighthouse is the tallest building?" in said
+
+
+def test_what_was_recalled_and_not_sent_is_said(tab: Any, tmp_path: Path) -> None:
+    """In the list as a badge, and on the run's page with a link to each item; a run that sent all says nothing."""
+    with Bank.create(tmp_path / "bank") as bank:
+        item = bank.remember("Look at every lamp", "Look at every lamp of the house.", src="success").item
+        for run, sent in (("told", True), ("untold", False)):
+            unsent = () if sent else (item,)
+            bank.append(RunStarted(run=run, task=f"Which lamps are lit? ({run})"))
+            bank.append(RunFinished(run=run, outcome="submitted", recall_sent=sent, recall_unsent=unsent))
+        with bank.as_of() as view:
+            write_page(bank, view, tmp_path / "page.html")
+    tab.open(tmp_path / "page.html")
+    go(tab, "#/runs")
+    assert text(tab).count("recalled, not sent") == 1
+    go(tab, "#/run/untold")
+    assert "Recalled, not sent" in text(tab) and f"#/item/{item}" in str(tab.eval("document.body.innerHTML"))
+    go(tab, "#/run/told")
+    assert "not sent" not in text(tab).lower()
