@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.agents.recall_delivery import RecallDelivery
 from rbank_es.agents.recorded_values import recorded_count, recorded_name, recorded_settings, recorded_text
 from rbank_es.events import LmCalled
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.log.run_reader import read_run
 from rbank_es.models.lm_request import key_of
+from rbank_es.models.recall_delivery import RecallDelivery
 from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class ModelCalls:
             sent, unsent = self._delivery.sent, self._delivery.unsent
         if sent is False and self._called_elsewhere():
             return None, ()
-        return sent, unsent if sent is False else ()
+        return sent, unsent
 
     def _called_elsewhere(self) -> bool:
         """Return whether the run has calls of other processes, forked children, whose requests were not searched."""

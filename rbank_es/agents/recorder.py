@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 from rbank_es import __version__, limits
 from rbank_es.agents.model_calls import ModelCalls
 from rbank_es.agents.plain_values import PlainValues
-from rbank_es.agents.recall_delivery import lesson_texts
 from rbank_es.agents.recorded_values import (
     RecordedText,
     recorded_amount,
@@ -52,6 +51,7 @@ from rbank_es.events import (
 from rbank_es.events.redaction import secrets
 from rbank_es.events.run_events import Outcome, Role, VerdictValue, verdict_value
 from rbank_es.limits import agent_limits
+from rbank_es.models.recall_delivery import lesson_texts
 from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class RunRecorder:
                 )
                 if append_recall(self._bank, found):
                     self._context = found.context
-                    self._calls.recall(lesson_texts(found.lessons))
+                    self._calls.recall(_texts_of(found.lessons))
                     return found.lessons
         raise LogBusy(self._bank.place, time.perf_counter() - began_s)
 
@@ -361,6 +361,12 @@ class RunRecorder:
                 f"the run {self.id} is recorded by the process that made it, not by its children: record in that one, "
                 "or let the child record a run of its own"
             )
+
+
+def _texts_of(lessons: Lessons) -> dict[str, tuple[str, ...]]:
+    """Return the texts of the items that a recall added, any of which says that the item was sent."""
+    contents = {item.id: item.content or item.desc for item in lessons.items if item.id in lessons.added}
+    return lesson_texts(lessons.text, contents)
 
 
 def _checked(facts: Mapping[str, Any]) -> dict[str, Any]:

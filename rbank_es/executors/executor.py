@@ -16,6 +16,8 @@ from rbank_es.events import RunFinished, StepTaken
 from rbank_es.events.codec import encodable
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
+from rbank_es.log.run_reader import read_run
+from rbank_es.models.recall_delivery import RecallDelivery, lesson_texts
 from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, RecordingDiffers, SubmissionRefused
 from rbank_es.system.registry import Registry, checked_result
 from rbank_es.tools.runtime.run_meter import check_bounds
@@ -206,8 +208,17 @@ class Recorder:
         """Begin the run with these models."""
         self._lms = lms
         lms.calls.on_record = self._meter.wrote
+        lms.calls.delivery.recall(self._recalled())
         self._meter.begin()
         self._began = self._clock()
+
+    def _recalled(self) -> dict[str, tuple[str, ...]]:
+        """Return the items that the run's context quotes, with their quotes."""
+        built = read_run(self.bank.log, self.run, types={"context_built"}, resolve=True).context
+        if built is None:
+            return {}
+        quoted = "\n".join(text for text in built.texts if isinstance(text, str))
+        return lesson_texts(quoted, dict.fromkeys(built.items, ""))
 
     def next_step(self) -> int:
         """Begin a step, and return its index, from 1, which is recorded with calls of tools and models.
@@ -286,6 +297,7 @@ class Recorder:
     def _end(self, result: RunResult) -> RunFinished:
         # A failed run has no answer, which differs from an empty one.
         answered = result.outcome != "failed"
+        delivery = self._lms.calls.delivery if self._lms is not None else RecallDelivery()
         return RunFinished(
             run=self.run,
             outcome=result.outcome,
@@ -294,6 +306,8 @@ class Recorder:
             answer_chars=len(result.answer) if answered else None,
             duration_s=max(0.0, round(self._clock() - self._began, 6)),
             error_code=result.error_code,
+            recall_sent=delivery.sent,
+            recall_unsent=delivery.unsent,
             answer=result.answer if answered else None,
             sparql=result.sparql if answered else None,
             evidence=msgspec.json.encode(result.evidence).decode() if answered else None,

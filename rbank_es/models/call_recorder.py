@@ -31,6 +31,7 @@ from rbank_es.models.model_call import (
     failed,
     wait_s,
 )
+from rbank_es.models.recall_delivery import RecallDelivery
 from rbank_es.models.reply_syntax import parsed_json
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class RunCalls:
         self.broken: LmFailed | None = None
         self.silent: LmFailed | None = None
         self._spoken, self._unanswered = False, 0
+        self.delivery = RecallDelivery()
+        """The items that the run's context gave, and whether the agent's requests held them."""
         self.ids: list[str] = []
         """Ids of the recorded events, in order."""
         self.on_record: Callable[[LmCalled], None] | None = None
@@ -106,8 +109,17 @@ class RunCalls:
             self.totals = _added(self.totals, event)
             if event.role == "agent":
                 self._count_answers(event)
+                self._look_for_items(event)
             if event.error_code in FATAL:
                 self.broken = failed(event.error_code, str(event.error))
+
+    def _look_for_items(self, event: LmCalled) -> None:
+        if self.delivery.complete:
+            return
+        try:
+            self.delivery.look(msgspec.json.decode(str(event.request)))
+        except msgspec.MsgspecError:  # too long to be recorded
+            self.delivery.miss()
 
     def _count_answers(self, event: LmCalled) -> None:
         self._spoken |= event.error_code is None

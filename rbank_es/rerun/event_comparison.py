@@ -28,8 +28,11 @@ from rbank_es.events.codec import ENVELOPE
 from rbank_es.events.run_events import ToolCalled
 from rbank_es.models.recorded_model import Departure, departure
 
-LEFT_OUT = ENVELOPE | {"salt", "duration_s", "release", "commit", "judgment", "extraction", "calls"}
-"""Fields that are not compared; `judgment`, `extraction` and `calls` are ids of events."""
+LEFT_OUT = ENVELOPE | {
+    "salt", "duration_s", "release", "commit", "judgment", "extraction", "calls", "recall_sent", "recall_unsent",
+}  # fmt: skip
+"""Fields that are not compared: `judgment`, `extraction` and `calls` are ids of events; `recall_sent` and
+`recall_unsent` follow from contexts and requests, which are."""
 
 JSON_FIELDS = frozenset({"arguments", "request", "response", "evidence", "note", "extra", "result"})
 """Texts that hold JSON, so that a difference has a path."""

@@ -66,6 +66,14 @@ def is_done(bank: Bank, settings: LoopSettings) -> bool:
 # ---------------------------------------------------------------- what it does
 
 
+@pytest.mark.parametrize("executor", ["scratchpad", "rlm"])
+def test_a_run_says_that_its_prompts_had_the_items_of_its_context(tmp_path: Path, executor: str) -> None:
+    """The first run is given none, so it says nothing."""
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path, executor=executor))
+        assert [end.recall_sent for end in of_type(bank, RunFinished)] == [None, True]
+
+
 def test_what_a_failure_taught_reaches_the_next_task(tmp_path: Path) -> None:
     """The first task fails and teaches a guardrail; the second gets it in its context, and succeeds."""
     with quick(tmp_path / "bank") as bank:

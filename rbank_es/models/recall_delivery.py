@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rbank_es import limits
-
-if TYPE_CHECKING:
-    from rbank_es.bank.agent_run import Lessons
 
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -55,26 +52,28 @@ class RecallDelivery:
     @property
     def sent(self) -> bool | None:
         """Whether every item recalled before a request stood in one; None without such an item, or if uncertain."""
-        if self._uncertain and self.unsent:
-            return None
-        return False if self.unsent else True if self._found else None
+        if any(self._waiting.values()):
+            return None if self._uncertain else False
+        return True if self._found else None
 
     @property
     def unsent(self) -> tuple[str, ...]:
-        """Ids of the items that stood in no request that was made after they were recalled, each once."""
-        return tuple(dict.fromkeys(item for (item, _), asked in self._waiting.items() if asked))
+        """Ids of the items that stood in no request made after they were recalled, each once; none if uncertain."""
+        asked = (item for (item, _), asked in self._waiting.items() if asked)
+        return () if self._uncertain else tuple(dict.fromkeys(asked))
 
 
-def lesson_texts(lessons: Lessons) -> dict[str, tuple[str, ...]]:
-    """Return the texts of the items that a recall added: its quote in the recall's text, and the item's content."""
-    lines = lessons.text.split("\n")
-    added = {item.id: item for item in lessons.items if item.id in lessons.added}
-    texts = dict[str, tuple[str, ...]]()
-    for id, item in added.items():
+def lesson_texts(text: str, contents: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the texts of the items that `text` quotes, a line for each behind its id: its quote, and its content.
+
+    `contents` are those of the items by id, empty where only the quote counts.
+    """
+    lines, texts = text.split("\n"), dict[str, tuple[str, ...]]()
+    for id, content in contents.items():
         start = f"- [{id}] "
         # An id that can't stand in brackets has its line somewhere in the whole.
-        quote = next((line.removeprefix(start) for line in lines if line.startswith(start)), lessons.text)
-        texts[id] = (quote, item.content or item.desc)
+        quote = next((line.removeprefix(start) for line in lines if line.startswith(start)), text)
+        texts[id] = (quote, content)
     return texts
 
 
