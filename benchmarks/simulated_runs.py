@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.measure import Goal, Row
 from benchmarks.sizes import Sizes
-from rbank_es.context.layer import LayerText
+from rbank_es.context.layer_text import LayerText
 from rbank_es.experiments.simulated.learner_memory import LearnerMemory
 from rbank_es.experiments.simulated.memory_mirror import MirrorMemory
 from rbank_es.experiments.simulated.simulation import SimulationPlan, simulate
@@ -28,10 +28,10 @@ class Timed(LearnerMemory):
 
     times: list[float]
 
-    def found(self, question: str) -> LayerText:
+    def found(self, question: str, without_task: str | None = None) -> LayerText:
         """Return the items for a question."""
         self.times.append(time.process_time())
-        return super().found(question)
+        return super().found(question, without_task)
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:

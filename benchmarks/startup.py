@@ -1,23 +1,26 @@
-"""Start-up: the whole process of `rbank-es append` of one event."""
+"""Start-up: the whole processes of `rbank-es append` of one event, and of `rbank-es hook` at a prompt."""
 
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
-from benchmarks.corpus import groups
+from benchmarks.corpus import Corpus, groups, make_item_bank
 from benchmarks.measure import Goal, Row, duration, interleave, timed
 from benchmarks.peers import Table
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 
 HOME = Path(__file__).parent.parent
+HOOK_ITEMS = 10_000
 
 _TABLE = """
 import json, sqlite3, sys, uuid
@@ -36,7 +39,12 @@ application.append([json.load(open(sys.argv[2]))])
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """Yield one row: the command beside the bare interpreter."""
+    """Yield two rows: the commands beside the bare interpreter."""
+    yield _appended(place, sizes)
+    yield _hooked(place, sizes)
+
+
+def _appended(place: Path, sizes: Sizes) -> Row:
     Bank.create(place / "bank").close()
     Table(place / "table.sqlite").close()
     event = place / "event.json"
@@ -52,7 +60,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     contestants = {name: timed(partial(_run, command)) for name, command in commands.items()}
     samples = interleave(contestants, sizes.start_rounds)
     took = {name: duration(samples.median(name)) for name in commands}
-    yield Row(
+    return Row(
         "start-up",
         "rbank-es append of one event, whole process",
         took["ours"],
@@ -61,6 +69,39 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
         Goal("≤", 6, "x floor"),
         samples.ratio("ours", "bare"),
     )
+
+
+def _hooked(place: Path, sizes: Sizes) -> Row:
+    """Return the processor time of a hook that answers a prompt, which a person waits for, beside the interpreter's."""
+    made = make_item_bank(place / "items", HOOK_ITEMS)
+    made.project()
+    made.close()
+    prompt = Corpus().queries(1)[0]
+    around = {"XDG_DATA_HOME": str(place / "data"), "XDG_CONFIG_HOME": str(place / "config")}
+    hook, bare = [*_command(), "hook", "--bank", str(place / "items")], [sys.executable, "-c", "pass"]
+    took: dict[str, list[float]] = {"hook": [], "bare": []}
+    for number in range(sizes.start_rounds):
+        # Each of a session of its own, because the same prompt twice is answered once.
+        event = {"hook_event_name": "UserPromptSubmit", "session_id": str(number), "cwd": "/", "prompt": prompt}
+        took["hook"].append(_processor_s(hook, msgspec.json.encode(event), around))
+        took["bare"].append(_processor_s(bare, b"", around))
+    ours, floor = median(took["hook"]), median(took["bare"])
+    return Row(
+        "start-up",
+        f"rbank-es hook at a prompt, {HOOK_ITEMS:,} items, processor time of the whole process",
+        duration(ours),
+        floor=f"python -c pass {duration(floor)}",
+        goal=Goal("≤", 100, "ms over floor"),
+        value=1_000 * (ours - floor),
+    )
+
+
+def _processor_s(command: Sequence[str], given: bytes, around: Mapping[str, str]) -> float:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, input=given, stdout=subprocess.DEVNULL, cwd=HOME, env=environment | {**around})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def _command() -> list[str]:

@@ -29,7 +29,7 @@ from tests.models.openai_server import openai_server
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted((ROOT / "docs").glob("**/*.md"))
-QUICK = {"context.md", "extending.md", "learning.md", "policies.md", "time.md"}
+QUICK = {"coding.md", "context.md", "extending.md", "learning.md", "policies.md", "time.md"}
 """The examples of the others are many commands, or run agents in the real sandbox."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
@@ -63,6 +63,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("RBANK_HOME", raising=False)
     monkeypatch.setenv("RBANK_CACHE", str(CACHE))
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):  # what hooks go by is in the user's own folders
+        monkeypatch.setenv(name, str(tmp_path / ".home"))
     # By its name, as in a clone; nothing else of these documents uses it.
     shutil.copytree(ROOT / "logs" / "sample", tmp_path / "logs" / "sample")
     return tmp_path

@@ -159,18 +159,16 @@ def _events_of(recall: Line, started: RunStarted) -> Iterator[Event]:
         for number, search in enumerate(searches):
             id = derived_id(started.id.encode(), "recalled", recall["id"], number)
             yield replace(search, id=id, occurred_at=at, run=started.run, as_of=position)
-        if text:
-            use = LayerUse(layer="L2", chars=len(text), budget=limits.CONTEXT_L2_CHARS)
-            id = derived_id(started.id.encode(), "given", recall["id"])
-            yield ContextBuilt(
-                id=id,
-                occurred_at=at,
-                run=started.run,
-                chars=len(text),
-                layers=(use,),
-                items=tuple(dict.fromkeys(items)),
-                texts=(text,),
-            )
+        use = LayerUse(layer="L2", chars=len(text), budget=limits.CONTEXT_L2_CHARS)
+        yield ContextBuilt(
+            id=derived_id(started.id.encode(), "given", recall["id"]),
+            occurred_at=at,
+            run=started.run,
+            chars=len(text),
+            layers=(use,),
+            items=tuple(dict.fromkeys(items)),
+            texts=(text,),
+        )
 
 
 def _once(lines: Sequence[Line]) -> Iterator[Line]:

@@ -9,6 +9,7 @@ import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.hook_spool import take_spool_in
 from rbank_es.cli.shared.output import echo, echo_json, echo_paragraph, safe_block, warn
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count, format_names, safe_line
@@ -63,6 +64,8 @@ def skills(
     with opened:
         if sync and point is not None:
             raise BadInput(f"--sync brings files to what the bank says now: leave out @{point}")
+        if sync and not dry_run:
+            take_spool_in(opened)
         if sync:
             report = sync_skills(opened, into, adopt=adopt, by=by, dry_run=dry_run)
         else:

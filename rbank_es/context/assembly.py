@@ -25,12 +25,12 @@ from rbank_es.context.layer import (
     LAYERS,
     SEPARATOR,
     ContextRequest,
-    LayerText,
     Preset,
     Subject,
     budgets_of,
     check_layers,
 )
+from rbank_es.context.layer_text import LayerText
 from rbank_es.events import ContextBuilt, LayerUse, MemoriesRetrieved
 from rbank_es.events.run_events import Mode
 from rbank_es.events.short_repr import Shown, block_html

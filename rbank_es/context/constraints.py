@@ -31,13 +31,13 @@ from rbank_es.context.layer import (
     ContextRequest,
     CuratedKind,
     CuratedLine,
-    LayerText,
     Section,
     pack_sections,
     read_text,
     sentences,
     whole_words,
 )
+from rbank_es.context.layer_text import LayerText
 from rbank_es.context.term_order import RankedTerms, TaskWords, hidden_instances
 from rbank_es.errors import BadContextFile
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema

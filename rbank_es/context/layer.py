@@ -19,9 +19,8 @@ import msgspec
 from msgspec import Meta
 
 from rbank_es import limits
+from rbank_es.context.layer_text import LayerText
 from rbank_es.errors import BadContextFile, BadInput, LimitExceeded
-from rbank_es.events import MemoriesRetrieved
-from rbank_es.events.items import Item
 from rbank_es.policies.packed_text import Packed, checked_budget, fair_shares
 from rbank_es.system.given_file import read_given
 
@@ -88,14 +87,6 @@ class ContextRequest(NamedTuple):
     def slice_of(self) -> str | None:
         """The task where its terms come first in a layer, else None."""
         return self.task if self.task_slice else None
-
-
-class LayerText(NamedTuple):
-    """A packed layer, the searches that chose its items (events for the caller to append), and the items found."""
-
-    packed: Packed
-    retrievals: tuple[MemoriesRetrieved, ...] = ()
-    items: tuple[Item, ...] = ()
 
 
 Packer = Callable[[ContextRequest, int], LayerText | None]

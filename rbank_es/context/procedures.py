@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.context.layer import ContextRequest, LayerText
+from rbank_es.context.layer_text import LayerText
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.events.items import Item, Polarity
@@ -16,6 +16,7 @@ from rbank_es.policies.packed_items import pack_items
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.context.layer import ContextRequest
     from rbank_es.projections.search_result import FoundItem
     from rbank_es.projections.view import View
 

@@ -145,6 +145,7 @@ def test_the_same_prompt_from_two_hosts_is_answered_once(bank: Path) -> None:
     twice = [hooked(prompt(), bank), hooked({**prompt(), "cursor_version": "3"}, bank)]
     assert twice[0] and not twice[1]
     assert hooked(prompt("another session"), bank)
+    assert hooked({**prompt(), "prompt_id": "the next turn"}, bank)
 
 
 def test_twenty_at_once_are_all_answered_and_spooled_whole(bank: Path) -> None:

@@ -17,7 +17,7 @@ from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
 from rbank_es.bank.decisions import append_decided
 from rbank_es.bank.verdict_acts import Ruling
-from rbank_es.context.layer import LayerText
+from rbank_es.context.layer_text import LayerText
 from rbank_es.context.procedures import procedures
 from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted
 from rbank_es.events.items import Item, Polarity

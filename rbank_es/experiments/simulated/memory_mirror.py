@@ -12,7 +12,7 @@ from typing import Self
 
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import verdict_on
-from rbank_es.context.layer import LayerText
+from rbank_es.context.layer_text import LayerText
 from rbank_es.events import Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRetrieved
 from rbank_es.events.items import Polarity
 from rbank_es.experiments.simulated.learner_memory import LearnerMemory, Tables
