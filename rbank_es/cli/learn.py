@@ -80,6 +80,8 @@ def _judge_commits(bank: str, repository: str, dry_run: bool, as_json: bool) -> 
     from rbank_es.cli.shared.correction_report import print_correction
 
     with open_whole(bank) as opened:
+        if not dry_run:
+            take_spool_in(opened)
         found = learn_from_git(opened, repository, dry_run=dry_run)
     if as_json:
         echo_json(found)

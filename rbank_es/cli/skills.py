@@ -55,7 +55,7 @@ def skills(
 
     Lessons are grouped by domain, topic and size; no model is called. Beside the files is a manifest: the bank, its
     head, and the items behind each line. With --sync, what lost its support goes out of every file. What people wrote
-    there stays, and is shown; what they removed stays out.
+    there stays, and is shown; what they removed stays out. What hooks spooled for the bank is taken in before.
     """
     from rbank_es.agents.skill_export import sync_skills, write_skills
 
@@ -67,6 +67,8 @@ def skills(
         if sync and not dry_run:
             take_spool_in(opened)
         if sync:
+            if not dry_run:
+                take_spool_in(opened)
             report = sync_skills(opened, into, adopt=adopt, by=by, dry_run=dry_run)
         else:
             chosen = {"form": form or "skill", "domain": domain, "dry_run": dry_run}

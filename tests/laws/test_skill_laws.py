@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from rbank_es import Item
-from rbank_es.agents.skill_export import sync_skills, write_skills
+from rbank_es.agents.skill_export import SkillPlace, sync_skills, write_skills
 from rbank_es.agents.skill_files import SKILL_FORMS, Files, SkillForm, files_of
 from rbank_es.agents.skill_groups import grouped
 from rbank_es.agents.skill_lines import SkillLesson, as_data, lessons_of
@@ -20,7 +20,7 @@ from rbank_es.limits import skill_limits
 from rbank_es.policies.packed_items import item_start, item_words
 from tests.agents.skill_banks import LINE, exported
 from tests.effort import THOROUGH, examples
-from tests.laws.bank_lives import ALL, Life, Op, lives
+from tests.laws.bank_lives import ALL, PEOPLE, Life, Op, lives
 from tests.laws.plain_bank import canonical, recorded
 
 lawful = settings(max_examples=1_000 if THOROUGH else 12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -72,6 +72,73 @@ def test_synchronised_files_are_those_of_a_bank_that_had_always_known(ops: list[
         assert exported(place / "skills") == always_known(life, "skill")
         assert exported(place / "plugin") == always_known(life, "plugin")
         assert (place / "AGENTS.md").read_text() == always_known(life, "agents-md")["AGENTS.md"]
+
+
+NOTES = ("- A note of Ann's.", "Prose of Ann's.", "- [zz] Not an item's.", "#### Ann's heading", "> quoted\n> twice")
+edits = st.lists(st.tuples(st.sampled_from(("add", "add", "remove", "reword")), st.integers(0, 99), st.integers(0, 99)))
+
+
+class Edited:
+    """What a person did in the files of a place."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.own: list[str] = []
+
+    def edit(self, act: str, where: int, which: int) -> None:
+        """Let a person add, remove or reword a line."""
+        paths = sorted(self.place.rglob("*.md"))
+        if not paths:
+            return
+        path = paths[where % len(paths)]
+        lines = path.read_text().splitlines()
+        body = [n for n in range(5, len(lines)) if not lines[n].startswith("<!-- rbank-es:end")]
+        lessons = [n for n in body if LINE.fullmatch(lines[n]) and lines[n] not in self.own]
+        note = f"{NOTES[which % len(NOTES)]} ({len(self.own)})"
+        if act == "add" and body:
+            lines.insert(body[where % len(body)], note)
+            self.own += note.split("\n")
+        elif act == "remove" and lessons:
+            del lines[lessons[which % len(lessons)]]
+        elif act == "reword" and lessons:
+            lines[lessons[which % len(lessons)]] += note
+            self.own.append(lines[lessons[which % len(lessons)]])
+        path.write_text("\n".join(lines) + "\n")
+
+
+@settings(max_examples=400 if THOROUGH else 10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(lives(PEOPLE), st.lists(edits, max_size=12), st.sampled_from(SKILL_FORMS))
+def test_a_persons_lines_stay_and_all_others_are_the_banks(
+    ops: list[Op], acts: list[list[tuple[str, int, int]]], form: SkillForm
+) -> None:
+    life = Life()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / PLACES[form]
+        write_skills(life.bank, place, form=form)
+        edited = Edited(Path(folder))
+        for number, op in enumerate(ops):
+            life.do(op)
+            for act in acts[number] if number < len(acts) else ():
+                edited.edit(*act)
+            [report] = sync_skills(life.bank).places
+            check_edited(life, Path(folder), edited, report, form)
+            before = exported(Path(folder))
+            sync_skills(life.bank)
+            assert exported(Path(folder)) == before
+        event(f"own {min(len(edited.own), 5)}, taken out {min(len(report.taken_out), 3)}")
+
+
+def check_edited(life: Life, folder: Path, edited: Edited, report: SkillPlace, form: SkillForm) -> None:
+    """Every line of a person is there, once; without these, lines are those of an export less what was removed."""
+    lines = [line for text in exported(folder).values() for line in text.splitlines()]
+    assert sorted(line for line in lines if line in edited.own) == sorted(edited.own)
+    rest = [line for line in lines if line not in edited.own]
+    lessons = {found["id"]: line for line in rest if (found := LINE.fullmatch(line))}
+    active = {id: item for id, item in recorded(life.log).items() if item.state == "active" and not item.erased}
+    assert lessons.keys() == active.keys() - set(report.taken_out) and set(report.taken_out) <= active.keys()
+    assert all(
+        line == as_data(item_start(active[id].item) + item_words(active[id].item)) for id, line in lessons.items()
+    )
 
 
 # ---------------------------------------------------------------- grouping, over items of any form
