@@ -5,12 +5,13 @@ The floors above make it: this module says what it promises, and reaches it by n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar, cast
 
 from msgspec import Struct
 
+from rbank_es.bank.lessons_to_draw import LateLessons
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import Role, VerdictValue
@@ -34,6 +35,32 @@ class Lessons(Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         return self.text
+
+
+class LeftRun(Struct, frozen=True, kw_only=True):
+    """A run from which there is nothing to draw, and why."""
+
+    run: str
+    reason: str
+
+
+class Learned(Struct, frozen=True, kw_only=True):
+    """What was learned: the lessons that were drawn with what was decided about each, and the runs that were left."""
+
+    bank: str
+    lessons: tuple[LateLessons, ...] = ()
+    left: tuple[LeftRun, ...] = ()
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The titles of all candidates that were drawn."""
+        return tuple(title for each in self.lessons for title in each.titles)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why nothing was drawn, or less than the model gave, for each run where that is so."""
+        drawn = (f"{', '.join(each.runs)}: {each.reason}" for each in self.lessons if each.reason)
+        return (*drawn, *(f"{each.run}: {each.reason}" for each in self.left))
 
 
 class AgentRun(Protocol):
@@ -142,7 +169,10 @@ class AgentRun(Protocol):
         ...
 
 
-_HOMES: Registry[Any] = Registry("part of the recorder", {"record": "rbank_es.agents.recorder:RunRecorder"})
+_HOMES: Registry[Any] = Registry(
+    "part of the recorder",
+    {"record": "rbank_es.agents.recorder:RunRecorder", "learn": "rbank_es.agents.learned_lessons:learn"},
+)
 
 
 class AgentActs(OpenBank):
@@ -184,3 +214,27 @@ class AgentActs(OpenBank):
             "scripted": scripted,
         }
         return cast("AgentRun", _HOMES.get("record")(self, task, facts))
+
+    def learn(
+        self,
+        run: AgentRun | str | None = None,
+        *,
+        complete: Callable[[str], str] | None = None,
+        lm: str | None = None,
+        api_base: str | None = None,
+    ) -> Learned:
+        """Draw lessons from a judged run, or from all that are due, and let the bank's policies decide about them.
+
+        Args:
+            run: a run or its id; rollouts of its task are learned from together. None for all from which nothing that
+                stands was drawn.
+            complete: a function that returns a model's reply to a prompt.
+            lm: the name of a model in its place: `openai/…`, or `script:FILE`.
+            api_base: the URL of a server of one's own for it.
+
+        The model reads the run as it was recorded, and its verdict with the reason. What is recorded is on disk when
+        this returns, and a correction that was due is made. Raises `BadInput` unless there is one of `complete` and
+        `lm`, and for a run that nobody decided about; `NotInBank`; `LmFailed` if every later call would fail too.
+        """
+        id = run if run is None or isinstance(run, str) else run.id
+        return cast("Learned", _HOMES.get("learn")(self, id, complete, lm, api_base))

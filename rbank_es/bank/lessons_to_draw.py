@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from rbank_es.bank.correction import verdict_on
 from rbank_es.errors import BadPolicy
+from rbank_es.events import Decision
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.policies import BestOf, Policy, SuccessFailure, governing
 from rbank_es.state import State
@@ -31,6 +32,23 @@ class LessonToDraw(NamedTuple):
 
     kind: LessonKind
     runs: tuple[str, ...]
+
+
+class LateLessons(Struct, frozen=True, kw_only=True):
+    """The lessons from a run, or from comparing several, under the verdicts that stand.
+
+    `kind` is that of the extraction: success and failure are of one run. `code` and `reason` say why there is nothing,
+    or less than the model gave; `extraction` is the id of the event that records it, empty if the model gave no answer:
+    then nothing was recorded but its calls.
+    """
+
+    runs: tuple[str, ...]
+    kind: LessonKind
+    extraction: str = ""
+    titles: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    code: str = ""
+    reason: str = ""
 
 
 class _DecidedRun(Struct, frozen=True):

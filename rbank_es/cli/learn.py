@@ -18,9 +18,9 @@ from rbank_es.events.event_sentences import decided
 from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
+    from rbank_es.agents.learned_lessons import LessonPlan
     from rbank_es.bank import Bank
-    from rbank_es.bank.lessons_to_draw import LessonToDraw
-    from rbank_es.loop.late_extraction import LateLessons
+    from rbank_es.bank.lessons_to_draw import LateLessons, LessonToDraw
     from rbank_es.models.choice import LmChoice
 
 
@@ -50,7 +50,7 @@ def learn(
     With --git, no model is called: a run that made a commit which was reverted in REPO, or thrown away by a reset,
     failed; when the revert is reverted, the verdict before comes back. A person's verdict stands.
     """
-    from rbank_es.loop.late_extraction import all_lessons_to_draw
+    from rbank_es.agents.learned_lessons import planned_lessons
 
     if repository is not None:
         if due or runs or any(options.values()):
@@ -67,12 +67,13 @@ def learn(
         opened = stack.enter_context(open_whole(bank))
         if not dry_run:
             take_spool_in(opened)
-        lessons = all_lessons_to_draw(opened)
-        todo = lessons if due else _todo(opened, [begun_run(opened, run) for run in runs], lessons)
+        plan = planned_lessons(opened, None if due else [begun_run(opened, run) for run in runs])
+        for each in plan.left:
+            warn(f"{each.run}: {each.reason}; left out")
         if dry_run or choice is None:
-            _print_plan(todo, as_json)
+            _print_plan(plan.lessons, as_json)
             return
-        _learn(opened, todo, choice, given, stack, as_json)
+        _learn(opened, plan, choice, given, stack, as_json)
 
 
 def _judge_commits(bank: str, repository: str, dry_run: bool, as_json: bool) -> None:
@@ -99,31 +100,18 @@ COMMIT_DIGITS = 12
 """Digits of a commit that name it to people, as git does in large repositories."""
 
 
-def _todo(bank: Bank, wanted: Sequence[str], lessons: Sequence[LessonToDraw]) -> list[LessonToDraw]:
-    """Return the lessons in which a wanted run takes part. Raises `BadInput` for a run that has no verdict."""
-    from rbank_es.loop.late_extraction import check_decided, why_nothing_is_left
-
-    for run in wanted:
-        if not any(run in each.runs for each in lessons):
-            check_decided(bank, run)
-            warn(f"{run}: {why_nothing_is_left(bank, run)}; left out")
-    return [each for each in lessons if not {*each.runs}.isdisjoint(wanted)]
-
-
 def _learn(
-    bank: Bank, lessons: Sequence[LessonToDraw], choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool
+    bank: Bank, plan: LessonPlan, choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool
 ) -> None:
-    from rbank_es.loop.late_extraction import UNREAD, draw_late
+    from rbank_es.agents.learned_lessons import draw_lessons
+    from rbank_es.loop.late_extraction import UNREAD
     from rbank_es.models.run_models import Lms
 
     source = given.source(stack, bank)
-    found: list[LateLessons] = []
     with Progress("learning") as progress:
-        for number, lesson in enumerate(lessons):
-            progress(number, len(lessons))
-            # The calls are recorded with the first run of a comparison.
-            with Lms(bank, lesson.runs[0], {"extractor": choice}, task=lesson.runs[0]) as lms:
-                found.append(draw_late(bank, lesson, lms, source))
+        found = draw_lessons(
+            bank, plan, lambda run: Lms(bank, run, {"extractor": choice}, task=run), source, progress
+        ).lessons
     if as_json:
         echo_json({"bank": bank.name, "model": choice.name, "scripted": choice.scripted, "lessons": found})
     else:
@@ -149,7 +137,7 @@ def _print_plan(lessons: Sequence[LessonToDraw], as_json: bool) -> None:
         echo(f"{count(len(lessons), 'extraction')}; a model would be asked once or more for each")
 
 
-def _print_lessons(found: list[LateLessons]) -> None:
+def _print_lessons(found: Sequence[LateLessons]) -> None:
     rows: list[list[Cell]] = []
     for each in found:
         lesson: list[Cell] = [", ".join(each.runs), each.kind]

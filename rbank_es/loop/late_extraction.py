@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rbank_es.bank.lessons_to_draw import COMPARED, LessonKind, LessonToDraw, lessons_to_draw
+from rbank_es.bank.lessons_to_draw import COMPARED, LateLessons, LessonToDraw, lessons_to_draw
 from rbank_es.bank.run_judgments import judgments_of, standing
 from rbank_es.errors import BadInput
-from rbank_es.events import Decision, MemoriesExtracted
+from rbank_es.events import MemoriesExtracted
 from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import contrastive_extract, extract, extract_common_patterns
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.judging.judges import policy_for
 from rbank_es.loop.history import flaw_of
-from rbank_es.loop.run_stages import judgment_for_learning
-from rbank_es.loop.settings import extraction_policy
+from rbank_es.loop.learnable_verdict import judgment_for_learning
+from rbank_es.policies import SuccessFailure, governing_as
 from rbank_es.policies.admission import PROPOSED_BY
 
 if TYPE_CHECKING:
@@ -30,23 +30,6 @@ NO_ANSWER = "lm_failed"
 
 UNREAD = frozenset({NO_ANSWER, "malformed", "no_usable_item"})
 """Codes of extractions that gave nothing because of the model: their runs stay due until an answer can be used."""
-
-
-class LateLessons(msgspec.Struct, frozen=True, kw_only=True):
-    """The lessons from a run, or from comparing several, under the verdicts that stand.
-
-    `kind` is that of the extraction: success and failure are of one run. `code` and `reason` say why there is nothing,
-    or less than the model gave; `extraction` is the id of the event that records it, empty if the model gave no answer:
-    then nothing was recorded but its calls.
-    """
-
-    runs: tuple[str, ...]
-    kind: LessonKind
-    extraction: str = ""
-    titles: tuple[str, ...] = ()
-    decisions: tuple[Decision, ...] = ()
-    code: str = ""
-    reason: str = ""
 
 
 def all_lessons_to_draw(bank: Bank) -> tuple[LessonToDraw, ...]:
@@ -100,7 +83,7 @@ def draw_late(bank: Bank, lesson: LessonToDraw, lms: Lms, source: Source | None 
 
 
 def _drawn(bank: Bank, lesson: LessonToDraw, lms: Lms, source: Source | None) -> Extraction:
-    judging, policy = policy_for(bank)[1], extraction_policy(bank)
+    judging, policy = policy_for(bank)[1], governing_as(SuccessFailure, bank.policy_choice("extraction"))
     past = [past_run(bank, run) for run in lesson.runs]
     judgments = list[Judgment | None]()
     for run in lesson.runs:

@@ -15,7 +15,6 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank.registrations import is_registered, registration
 from rbank_es.bank.run_end import close_run
-from rbank_es.bank.run_judgments import judgments_of, standing
 from rbank_es.errors import (
     JudgeFailed,
     LmFailed,
@@ -25,7 +24,7 @@ from rbank_es.errors import (
     RBankError,
     SandboxUnavailable,
 )
-from rbank_es.events import Event, JudgmentOverruled, MemoriesExtracted, RunJudged, RunStarted
+from rbank_es.events import Event, MemoriesExtracted, RunStarted
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import TaskChoice
 from rbank_es.executors.executor import Recorder, RunResult
@@ -33,25 +32,24 @@ from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import extract_from_rollouts
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.extraction.proposals import by_author, from_proposals, proposals_of, propose_merges
-from rbank_es.judging.checks import check
 from rbank_es.judging.judge_protocol import JudgingPolicy
 from rbank_es.judging.judges import decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import is_agents_own, outcome_of
 from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.history import INTERRUPTED
+from rbank_es.loop.learnable_verdict import judgment_for_learning
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of, question_of
 from rbank_es.loop.tasks import Task
 from rbank_es.models.model_call import FATAL, STOPPING
-from rbank_es.policies import LmJudging, selection_policy
+from rbank_es.policies import selection_policy
 from rbank_es.system.error_messages import message_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.context.assembly import Context
     from rbank_es.judging.gold import Gold
-    from rbank_es.sparql.source import Source
 
 
 PASSING = frozenset(
@@ -317,31 +315,6 @@ class PostRun:
         """Return the chosen judge with its policy, supervised if the settings say so."""
         chosen = self._resources.settings
         return policy_for(bank, chosen.judge, supervised=chosen.supervised)
-
-
-def judgment_for_learning(bank: Bank, run: str, source: Source | None, policy: JudgingPolicy) -> Judgment | None:
-    """Return the standing verdict on a run, and re-check whether it may be learned from; None without a verdict."""
-    found = standing(judgments_of(bank, run))
-    if found is None:
-        return None
-    judged = found.event
-    terms = check(outcome_of(bank, run), source, grounding=policy.grounding).terms
-    return Judgment(
-        verdict=judged.verdict,
-        reason=bank.text(judged.reason) or "",
-        learnable=judged.verdict != "success" or terms is None or terms.grounded,
-        unsure=_unsure(judged, policy),
-        event=judged.id,
-    )
-
-
-def _unsure(judged: RunJudged | JudgmentOverruled, policy: JudgingPolicy) -> str:
-    """Return why a model's verdict is not confident enough for a policy; empty if it is, or if no model judged."""
-    least = policy.confidence_min if isinstance(policy, LmJudging) else 0.0
-    if judged.kind != "lm" or not least or (judged.confidence or 0.0) >= least:
-        return ""
-    said = "gave no confidence" if judged.confidence is None else f"is confident at {judged.confidence:.2f}"
-    return f"the model that judged {said}, and the policy requires {least:.2f}"
 
 
 def _event(extraction: Extraction, runs: Sequence[str], id: str) -> MemoriesExtracted:

@@ -127,9 +127,10 @@ def by_hand(bank: Bank, course: Course, run: str, like: Bank) -> None:
         else:
             event = NoteLogged(run=run, note=json.dumps(one, ensure_ascii=False))
         bank.append(event)
-    # The one fact that is the clock's.
-    lasted = read_run(like.log, run).end.duration_s  # type: ignore[union-attr]
-    bank.append(replace(_end(course, run), duration_s=lasted))
+    # How long it took, and whether what was recalled was sent, are what the recorder alone finds out.
+    ended = read_run(like.log, run).end
+    assert ended is not None
+    bank.append(replace(_end(course, run), duration_s=ended.duration_s, recall_sent=ended.recall_sent))
     for verdict in course.verdicts:
         facts: Any = {"judge": "tests", "judge_version": "1", "kind": "outcome", "reason": "so"}
         bank.append(RunJudged(run=run, purpose="learning", verdict=verdict, **facts))
