@@ -19,8 +19,6 @@ from unicodedata import unidata_version
 from zlib import crc32
 
 from rbank_es.events.items import Item
-from rbank_es.policies.likeness import TITLED_MIN, VERSION, content_of, facts_of, statement_hash
-from rbank_es.policies.statement_reader import read_statement
 from rbank_es.projections.projection import json_of
 
 _TEXT_BITS, _FACT_BITS = 32, 31
@@ -37,8 +35,12 @@ STATEMENT_TABLES = {
 
 STATEMENT_INDEXES = {"statements_statement": "statements (statement)"}
 
-LIKENESS_RULE = f"likeness-{VERSION} of Unicode {unidata_version}"
-"""The rule by which the rows were made. Another Python may compose and fold letters otherwise."""
+LIKENESS_RULE = f"likeness-2 of Unicode {unidata_version}"
+"""The rule by which the rows were made: raise its version where any text has other facts than before.
+
+Another Python may compose and fold letters otherwise. The rule itself, `rbank_es.policies.likeness`, is imported where
+it is used: its patterns take 30 ms to compile, and a command that reads needs none.
+"""
 
 _NEW = """
 SELECT c.text, c.item, c.title, c.content, c.erased OR EXISTS (
@@ -84,6 +86,9 @@ def index_statements(connection: sqlite3.Connection, after: int, upto: int) -> N
     """Take the statements of new candidates: see `Projection.indexers`."""
     rows = connection.execute(_NEW)
     while some := rows.fetchmany(_BATCH_TEXTS):
+        from rbank_es.policies.likeness import content_of, facts_of, statement_hash
+        from rbank_es.policies.statement_reader import read_statement
+
         statements, facts = list[tuple[int, int | None, int]](), list[int]()
         for text, id, title, content, known in some:
             if known:
@@ -118,6 +123,8 @@ class StatementRows:
 
     def same(self, item: Item) -> Collection[str] | None:
         """Return the ids of the items of which a candidate may state the same; None if the file can't be read."""
+        from rbank_es.policies.likeness import statement_hash
+
         return self._answer(lambda: self._ids(_SAME, (statement_hash(item),)))
 
     def like(self, tokens: frozenset[str], content_min: tuple[int, int]) -> Collection[str] | None:
@@ -127,6 +134,8 @@ class StatementRows:
 
     def near(self, item: Item) -> Collection[str] | None:
         """Return the ids of the items of which a candidate may be near to an item; None if the file can't be read."""
+        from rbank_es.policies.likeness import TITLED_MIN, facts_of
+
         facts = facts_of(item)
         places, (least, of) = _places(facts), TITLED_MIN
         given = {"facts": json_of(sorted(places)), "lost": len(facts) - len(places), "size": len(facts)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rbank_es.bank.canonical import Canon
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.log import EventLog
@@ -46,7 +45,7 @@ def check_canonical(bank: OpenBank, *, every: bool, progress: OnProgress | None 
         return NOTHING_DUE
     with bank.latest.at(bank.log.position()) as basis:
         state, reconciler = basis.state, bank.latest.reconciler
-        found: Canon = reconciler.refold(state, progress) if every else reconciler.canon(state)
+        found = reconciler.refold(state, progress) if every else reconciler.canon(state)
         return CanonicalCheck(
             refolded=every,
             decided=found.decided,

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from rbank_es.answers import BankReader
-from rbank_es.answers.event import EventAnswer
-from rbank_es.answers.item import ItemAnswer
-from rbank_es.answers.lineage import LineageAnswer
-from rbank_es.answers.run import RunAnswer
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.lineage_tree import node_line, tree_lines
 from rbank_es.cli.shared.named_things import find_thing
 from rbank_es.cli.shared.output import echo, echo_heading, echo_json, styled
-from rbank_es.cli.shared.shown_items import print_item
-from rbank_es.cli.shared.shown_runs import print_event, print_run
 from rbank_es.errors import BadInput
 from rbank_es.limits import answer_limits
+
+if TYPE_CHECKING:
+    from rbank_es.answers.lineage import LineageAnswer
 
 
 @command(
@@ -52,18 +50,27 @@ def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) ->
         kind, name = find_thing(reader, thing)
         if tree:
             _show_trees(reader, kind, name, depth or answer_limits.LINEAGE_TREE_DEPTH, as_json=as_json)
-        elif kind == "item":
-            item: ItemAnswer = reader.ask("item", item=name, limit=answer_limits.ANSWER_ROWS_MOST)
-            print_answer(item, "item", lambda: print_item(item), as_json)
-        elif kind == "run":
-            run: RunAnswer = reader.ask("run", run=name, limit=answer_limits.ANSWER_ROWS_MOST)
-            print_answer(run, "run", lambda: print_run(run), as_json)
-        else:
-            event: EventAnswer = reader.ask("event", event=name)
-            print_answer(event, "event", lambda: print_event(event), as_json)
+            return
+        most = {} if kind == "event" else {"limit": answer_limits.ANSWER_ROWS_MOST}
+        found = reader.ask(kind, **{kind: name}, **most)
+        print_answer(found, kind, lambda: _print(kind, found), as_json)
+
+
+def _print(kind: str, found: Any) -> None:
+    # Each with its own imports, because people wait for them.
+    if kind == "item":
+        from rbank_es.cli.shared.shown_items import print_item
+
+        print_item(found)
+    else:
+        from rbank_es.cli.shared.shown_runs import print_event, print_run
+
+        (print_run if kind == "run" else print_event)(found)
 
 
 def _show_trees(reader: BankReader, kind: str, name: str, depth: int, *, as_json: bool) -> None:
+    from rbank_es.cli.shared.lineage_tree import node_line, tree_lines
+
     causes, effects = (_lineage(reader, kind, name, direction, depth) for direction in ("causes", "effects"))
     if as_json:
         echo_json({"causes": causes, "effects": effects})

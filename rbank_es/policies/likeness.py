@@ -10,6 +10,9 @@ support and links.
     cleared    what is near to rejected words says what a corrected item says in their place, and denies no more
 
 Synonyms, remarks and moved words make other statements: they are near at most.
+
+Read models hold the facts of texts: whoever changes which facts a text has raises the version of
+`rbank_es.projections.statement_tables.LIKENESS_RULE`.
 """
 
 from __future__ import annotations
@@ -44,9 +47,6 @@ NEGATING = frozenset(map(stem, _NEGATIONS.split()))
 _SET_APART = "instead rather than unlike but though although wrong false incorrect no longer"
 _TURNING = NEGATING | frozenset(map(stem, _SET_APART.split()))
 """Tokens of the words that may deny or set aside what a sentence names: in ft, not in metres."""
-
-VERSION = 2
-"""The version of the rule: raise it where any text has other facts than before, because read models hold them."""
 
 LINK_MIN = (3, 5)
 """The least Jaccard similarity of the tokens of two contents at which items are linked. Those that state the same have

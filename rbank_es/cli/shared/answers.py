@@ -22,7 +22,6 @@ from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table, warn, write_bytes
 from rbank_es.cli.shared.stored_bank import stored_bank
 from rbank_es.errors import BadInput
-from rbank_es.exchange.csv_text import csv_of
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
@@ -142,6 +141,8 @@ def print_answer(found: BankAnswer, name: str, table: Callable[[], None], as_jso
 
 def answer_csv(found: BankAnswer, name: str) -> str:
     """Return the rows of an answer as CSV. Raises `BadInput` for an answer that has none."""
+    from rbank_es.exchange.csv_text import csv_of
+
     kind = question_kind(name)
     if kind.rows is None:
         raise BadInput(f"{name} is no list, so it has no CSV: use --json")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rbank_es import limits
-from rbank_es.bank.failed_runs import FailedRuns
 from rbank_es.cli.shared.output import Cell, echo, echo_section
 from rbank_es.events.readable_text import count
+
+if TYPE_CHECKING:
+    from rbank_es.bank.failed_runs import FailedRuns
 
 
 def print_failed_runs(failed: Sequence[FailedRuns]) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from rbank_es import limits
-from rbank_es.answers.lineage import LineageBranch
 from rbank_es.cli.shared.output import styled, truncate
 from rbank_es.events.event import ERASED
 from rbank_es.events.readable_text import count, safe_line
+
+if TYPE_CHECKING:
+    from rbank_es.answers.lineage import LineageBranch
+
 
 PLURALS = {"context": "prompts", "retrieval": "searches"}
 """Plurals of kinds that aren't made by adding an s; of a context, as an agent got it, the prompt."""

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from rbank_es.answers.event import EventAnswer
-from rbank_es.answers.events import EventRow
-from rbank_es.answers.leakage import RedFlag
-from rbank_es.answers.run import JudgmentRow, LearnedRow, RunAnswer
-from rbank_es.answers.shared.event_texts import EventText
 from rbank_es.bank.failed_runs import UNKNOWN
 from rbank_es.cli.shared.output import (
     Cell,
@@ -27,6 +22,14 @@ from rbank_es.cli.shared.output import (
 from rbank_es.events.event import ERASED
 from rbank_es.events.readable_text import safe_line
 from rbank_es.events.run_events import judge_label
+
+if TYPE_CHECKING:
+    from rbank_es.answers.event import EventAnswer
+    from rbank_es.answers.events import EventRow
+    from rbank_es.answers.leakage import RedFlag
+    from rbank_es.answers.run import JudgmentRow, LearnedRow, RunAnswer
+    from rbank_es.answers.shared.event_texts import EventText
+
 
 _WORDS = {
     "cost_usd": "cost in USD",
