@@ -54,7 +54,7 @@ def memory_item() -> Any:
     try:
         from pydantic import ConfigDict, Field, create_model
     except ImportError as error:
-        raise MissingExtra("agent", "extracting items with a model") from error
+        raise MissingExtra("agent", "dspy's signature of a prompt") from error
     return create_model(
         "MemoryItem",
         __config__=ConfigDict(extra="forbid"),

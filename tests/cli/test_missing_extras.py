@@ -24,9 +24,9 @@ with Bank.open(SAMPLE) as _sample:
         ["run", "./b", "--ont", "lights", "--task", "x", "--lm", "openai/x"],
         ["run", "./b", "--ont", "lights", "--task", "x", "--lm", "openai/x", "--executor", "react", "--json"],
         ["run", "./b", "--ont", "lights", "--task", "x", "--dry-run"],
-        ["run", "./b", "--test", "--lm", "openai/x"],
+        ["run", "./b", "--test", "--lm", "anthropic/x"],
         ["guide", "./b", "--ont", "lights", "--lm", "openai/x"],
-        ["judge", "run", SAMPLE, RUN, "--judge", "lm", "--lm", "openai/x", "--dry-run"],
+        ["judge", "run", SAMPLE, RUN, "--judge", "lm", "--lm", "anthropic/x", "--dry-run"],
         ["rerun", SAMPLE, RUN, "--live-sandbox"],
         ["doctor"],
     ],
@@ -38,6 +38,21 @@ def test_what_needs_the_agents_extra_says_so(line: list[str | Path], tmp_path: P
     said = shown.out + shown.err
     assert shown.code in (1, 2) and "pip install 'rbank-es[agent]'" in said and "defect" not in said
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["run", "./b", "--test"],
+        ["judge", "run", SAMPLE, RUN, "--judge", "lm", "--dry-run"],
+    ],
+    ids=lambda line: str(line[0]),
+)
+def test_a_server_with_openais_protocol_needs_a_key_and_no_extra(line: list[str | Path], tmp_path: Path) -> None:
+    shown = run(*line, "--lm", "openai/x", cwd=tmp_path, env=HIDDEN | {"OPENAI_API_KEY": ""}, code=None)
+    said = shown.out + shown.err
+    assert shown.code == 2 and "OPENAI_API_KEY" in said and "pip install" not in said and "defect" not in said
 
 
 @pytest.mark.slow
