@@ -44,8 +44,13 @@ def __getattr__(name: str) -> Any:
     if name == "MemoryItem":
         return memory_item()
     if name in SIGNATURES:
-        return signature_of(prompt_for(SIGNATURES[name]), {ENTRIES: GenericAlias(list, (memory_item(),))})
+        return _signature(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _signature(name: str) -> Any:
+    return signature_of(prompt_for(SIGNATURES[name]), {ENTRIES: GenericAlias(list, (memory_item(),))})
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -107,8 +108,13 @@ LM = LmJudge()
 def __getattr__(name: str) -> Any:
     """Return `TrajectoryJudge`, dspy's signature of the prompt, created on first use. `MissingExtra` without dspy."""
     if name == "TrajectoryJudge":
-        return signature_of(prompt_for("judge"), {})
+        return _signature()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _signature() -> Any:
+    return signature_of(prompt_for("judge"), {})
 
 
 def judge_by_lm(

@@ -60,7 +60,8 @@ class FunctionModel:
         if len(text) > limits.LM_RESPONSE_CHARS:
             most = limits.LM_RESPONSE_CHARS
             raise failed("response_too_long", f"the answer has {len(text):,} characters; {most:,} are taken")
-        message = LmMessage.of("assistant", text)
+        # A text of a class of its own can't be encoded.
+        message = LmMessage.of("assistant", str.__str__(text))
         return ModelAnswer(LmResponse(model=request.model, message=message, finish_reason="stop"))
 
 

@@ -63,6 +63,22 @@ def test_a_recorded_function_answers_again_without_it(bank: Bank, tmp_path: Path
     assert model.unused == ()
 
 
+class Odd(str):
+    """A text of a kind of its own, as some clients return."""
+
+
+@pytest.mark.parametrize("said", [Odd("Light."), "a \ud83d b", "\x00", "x" * 500_000])
+def test_any_text_is_a_reply(bank: Bank, said: str) -> None:
+    with lms_for(bank, RUN, complete=lambda prompt: said) as lms:
+        assert lms.ask("judge", TALK).text == said.replace("\ud83d", "\ufffd")
+
+
+@pytest.mark.parametrize("given", ["an \ud83d emoji cut in two", "", "[[ ## verdict ## ]] success"])
+def test_any_text_is_a_prompt(bank: Bank, given: str) -> None:
+    with lms_for(bank, RUN, complete=lambda prompt: prompt + ".") as lms:
+        assert lms.ask("judge", [{"role": "user", "content": given}]).text == given.replace("\ud83d", "\ufffd") + "."
+
+
 async def later(prompt: str) -> str:
     return prompt
 
