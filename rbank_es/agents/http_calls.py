@@ -22,6 +22,9 @@ _NAMED = {
     "context_length_exceeded": "context_too_long",
     "model_not_found": "unknown_model",
 }
+_TELLING = (b'"usage"', b'"error"', b'"response.')
+"""What stands in the events of a stream that tell how it went."""
+
 _LAST = ("response.completed", "response.incomplete", "response.failed")
 """Types of the last event of a stream of `/responses`; that of the others is `[DONE]`."""
 
@@ -78,12 +81,12 @@ def _usage(answers: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _streamed(body: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the data of a stream's events, `{"done": True}` for its end."""
+    """Yield those of a stream's events that tell how it went, `{"done": True}` for its end: a stream has thousands."""
     for line in body.splitlines():
         data = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
         if data == b"[DONE]":
             yield {"done": True}
-        elif data:
+        elif data and any(word in data for word in _TELLING):
             yield json_object(data)
 
 

@@ -75,7 +75,7 @@ MEASURES = {
     "overruled": "verdicts overruled",
     "undecided": "verdicts left undecided",
     "disagreement": "runs on which judges differ",
-    "recalls_not_sent": "runs whose recalled lessons reached no prompt",
+    "recalls_not_sent": "runs whose recalls were not all sent",
     "one_verdict": "active items that rest on one verdict",
 }
 """The shares of a report in words, in the order in which people read them."""
