@@ -109,7 +109,7 @@ class ModelCalls:
         return LmCalled(
             run=facts.run,
             role="agent",
-            model=recorded_name(redact(str(facts.asked.get("model") or self.model), hidden)),
+            model=recorded_name(redact(str(facts.asked.get("model") or self.model or ""), hidden)),
             attempt=facts.attempt,
             parameters=recorded_settings({name: facts.asked[name] for name in _SAMPLING if name in facts.asked}),
             tokens_in=_count(facts.usage, "prompt_tokens", "input_tokens"),

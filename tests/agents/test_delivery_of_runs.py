@@ -13,6 +13,7 @@ from rbank_es import Bank
 from rbank_es.answers.runs import RunRow
 from rbank_es.bank.agent_run import AgentRun, Lessons
 from rbank_es.errors import BadInput
+from rbank_es.events import LmCalled
 from tests.models.openai_server import openai_server
 
 TASK = "Which lamps are lit?"
@@ -66,6 +67,16 @@ def test_lessons_that_reached_no_prompt_are_named(bank: Bank, agent: Callable[[A
     assert (row.recall_sent, unsent) == (False, recalled[0].added)
     row, unsent = row_of(bank, agent(lambda lessons: lessons.text[: len(lessons.text) - 9]))
     assert row.recall_sent is False and len(unsent or ()) == 1
+
+
+def test_a_call_has_the_name_of_its_model_of_the_run_or_none(bank: Bank) -> None:
+    """In this order."""
+    for model, named in (("m", {}), (None, {}), ("m", {"model": "other"})):
+        with bank.record(TASK, model=model) as run:
+            run.wrap(lambda words="", **more: "x")(words="y", **named)
+            run.finish()
+    names = [event.model for event in bank.events(types=("lm_called",)) if isinstance(event, LmCalled)]
+    assert names == ["m", "unnamed", "other"]
 
 
 def test_where_nothing_is_known_nothing_is_said(bank: Bank) -> None:
