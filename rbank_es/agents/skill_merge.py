@@ -107,9 +107,11 @@ def read_file(text: str, bases: Sequence[ManifestFile], anywhere: Mapping[str, s
     above, blocks, run, seen = list[str](), list[OwnBlock](), list[OwnLine](), set[str]()
     for number, line in enumerate(lines_of(text), 1):
         digest = digest_of(line)
-        if line.strip() and (digest in written or digest in anywhere):
+        keys = written.get(digest, [])
+        if keys and keys[0].startswith(_MARK):
+            continue  # made again above the line that it is about, whose block it must not part
+        if line.strip() and (keys or digest in anywhere):
             _close(run, above, blocks)
-            keys = written.get(digest, [])
             key = next((each for each in keys if each not in seen), keys[-1] if keys else anywhere[digest])
             seen.add(key)
             above += [key] if keys else []

@@ -146,6 +146,12 @@ def test_a_file_that_is_no_text_any_more_is_left_alone_and_reported(bank: Bank, 
     assert [file.change for file in place.files] == ["kept"] and skill.read_bytes() == b"\xff\xfe\x00"
 
 
+def test_an_empty_line_before_a_marked_line_is_neither_lost_nor_doubled(bank: Bank, skill: Path) -> None:
+    edit(skill, line_of(ROUNDING), line_of(ROUNDING) + "\n- Ask Ann.\n\n- [gone] An old one.")
+    synced(bank, skill)
+    assert "- Ask Ann.\n\n<!-- rbank-es: [gone] is" in skill.read_text()
+
+
 def test_an_edited_plugin_file_is_kept_as_a_whole(bank: Bank, tmp_path: Path) -> None:
     write_skills(bank, tmp_path, form="plugin")
     edit(tmp_path / "plugin.json", '"keywords"', '"license": "MIT",\n "keywords"')
