@@ -45,6 +45,7 @@ SUBJECTS = (
     "sandbox",
     "simulated runs",
     "skills",
+    "transcripts",
     "reports",
     "harness",
 )
@@ -105,6 +106,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         startup,
         suppositions,
         tools,
+        transcript_imports,
         wrapped_calls,
         writers,
     )
@@ -134,6 +136,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "sandbox": sandboxes.measure,
         "simulated runs": simulated_runs.measure,
         "skills": skill_files.measure,
+        "transcripts": transcript_imports.measure,
         "reports": experiment_reports.measure,
         "harness": harness.measure,
     }

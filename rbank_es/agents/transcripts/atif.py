@@ -44,6 +44,7 @@ _OBSERVATION: _Fields = {"results": _LIST, "extra": _OBJECT}
 _RESULT: _Fields = {
     **{"source_call_id": _TEXT, "content": (str, list), "subagent_trajectory_ref": _LIST, "extra": _OBJECT}
 }
+_REFERENCE: _Fields = dict.fromkeys(("session_id", "trajectory_id", "trajectory_path"), _TEXT) | {"extra": _OBJECT}
 _METRICS: _Fields = {
     **dict.fromkeys(("prompt_tokens", "completion_tokens", "cached_tokens"), _COUNT),
     **{"cost_usd": _NUMBER, "prompt_token_ids": _LIST, "completion_token_ids": _LIST, "logprobs": _LIST},
@@ -63,7 +64,7 @@ def atif_runs(path: str, document: Mapping[str, Any], trial: TrialReward | None 
     Raises `BadImport` for a version that isn't known, and with every fault of a document.
     """
     version = document.get("schema_version")
-    if version not in VERSIONS:
+    if str(version) not in VERSIONS:
         told = str(version)[:GIVEN_CHARS]
         raise BadImport(path, f"an ATIF trajectory of the version {told!r}; known are {VERSIONS[0]} to {VERSIONS[-1]}")
     faults = list(_faults(document, "$"))
@@ -195,14 +196,14 @@ def _of_step(step: Any, number: int, place: str) -> Iterator[str]:
         return
     if step.get("step_id") != number:
         yield f"{place}.step_id is {step.get('step_id')!r:.40}, expected {number}"
-    if step.get("source") not in _SOURCES:
+    if str(step.get("source")) not in _SOURCES:
         yield f"{place}.source is none of {', '.join(_SOURCES)}"
     calls = step.get("tool_calls") if isinstance(step.get("tool_calls"), list) else []
     for index, call in enumerate(calls or ()):
         yield from _of_object(
             call, _CALL, ("tool_call_id", "function_name", "arguments"), f"{place}.tool_calls[{index}]"
         )
-    known = {call.get("tool_call_id") for call in calls or () if isinstance(call, dict)}
+    known = [call.get("tool_call_id") for call in calls or () if isinstance(call, dict)]
     if step.get("metrics") is not None:
         yield from _of_object(step["metrics"], _METRICS, (), f"{place}.metrics")
     seen = step.get("observation")
@@ -213,6 +214,9 @@ def _of_step(step: Any, number: int, place: str) -> Iterator[str]:
     for index, result in enumerate(results if isinstance(results, list) else ()):
         inside = f"{place}.observation.results[{index}]"
         yield from _of_object(result, _RESULT, (), inside)
+        references = result.get("subagent_trajectory_ref") if isinstance(result, dict) else None
+        for number, reference in enumerate(references if isinstance(references, list) else ()):
+            yield from _of_object(reference, _REFERENCE, (), f"{inside}.subagent_trajectory_ref[{number}]")
         source = result.get("source_call_id") if isinstance(result, dict) else None
         if source is not None and source not in known:
             yield f"{inside}.source_call_id {source!r:.40} is no call of its step"

@@ -12,7 +12,14 @@ from hashlib import sha256
 from typing import Any
 
 from rbank_es.agents.transcripts.transcript_lines import LineTally
-from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, TranscriptRun, text_in, text_or_none
+from rbank_es.agents.transcripts.transcript_run import (
+    ModelMessage,
+    ToolUse,
+    TranscriptRun,
+    shortened,
+    text_in,
+    text_or_none,
+)
 from rbank_es.exchange.identity import canonical
 from rbank_es.exchange.json_records import JsonRecord
 
@@ -103,12 +110,12 @@ class _Conversation:
             if isinstance(function, dict):
                 id = text_or_none(call.get("id")) or f"call {len(run.acts)}"
                 name = text_or_none(function.get("name")) or "unknown"
-                run.add(ToolUse(id=id, name=name, arguments=_json_or_text(function.get("arguments"))))
+                run.add(ToolUse(id=id, name=name, arguments=shortened(_json_or_text(function.get("arguments")))))
 
     def _answered(self, run: TranscriptRun, number: int, message: Mapping[str, Any], text: str) -> None:
-        waiting = [call for call in run.calls if not call.answered]
-        id = text_or_none(message.get("tool_call_id"))
-        found = run.call(id) if id else next((call for call in waiting if call.name == message.get("name")), None)
+        id, name = text_or_none(message.get("tool_call_id")), message.get("name")
+        waiting = (call for call in run.calls if not call.answered and call.name == name)
+        found = run.call(id) if id else next(waiting, None)
         if found is None:
             self._tally.refuse(number, "the result of a call that isn't in its turn")
         elif not found.answered:

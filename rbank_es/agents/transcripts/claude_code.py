@@ -18,6 +18,7 @@ from rbank_es.agents.transcripts.transcript_run import (
     ToolUse,
     TranscriptRun,
     count_or_none,
+    shortened,
     text_in,
     text_or_none,
 )
@@ -76,7 +77,7 @@ class _Session:
     def read(self, line: Line) -> Iterator[TranscriptRun]:
         """Take a line; yield the run that it ends."""
         fields = line.fields
-        kind = fields.get("type")
+        kind = text_or_none(fields.get("type"))
         if kind not in _TURNS:
             self._pass_over(line, kind)
             return
@@ -102,10 +103,10 @@ class _Session:
         for line, _ in self._early.values():
             self._tally.refuse(line.number, "the result of a call that isn't in the file")
 
-    def _pass_over(self, line: Line, kind: Any) -> None:
+    def _pass_over(self, line: Line, kind: str | None) -> None:
         if kind in _SILENT:
             self._tally.known += 1
-        elif isinstance(kind, str) and is_claude_code(line.fields):
+        elif kind is not None and is_claude_code(line.fields):
             self._tally.unknown[kind] += 1
         else:
             self._tally.refuse(line.number, "no line of a Claude Code session")
@@ -129,11 +130,11 @@ class _Session:
         text = text_in(content)
         agent = _agent_of(fields)
         if text.startswith(_INTERRUPTED):
-            if self._is_new("interrupted", fields.get("timestamp")) and agent in self._turns:
+            if self._is_new("interrupted", str(fields.get("timestamp"))) and agent in self._turns:
                 self._turns[agent].ending = "interrupted"
         elif not text.strip() and not isinstance(content, list):
             self._tally.refuse(line.number, "a user's line without words")
-        elif not text.lstrip().startswith(_MACHINES) and self._is_new("user", fields.get("timestamp"), text):
+        elif not text.lstrip().startswith(_MACHINES) and self._is_new("user", str(fields.get("timestamp")), text):
             if (before := self._turns.pop(agent, None)) is not None:
                 before.close(goes_on=True)
                 yield before
@@ -206,7 +207,7 @@ class _Session:
         run.error, run.ended = "", at or run.ended
         said = run.message(id, text_or_none(message.get("model")), at)
         _note_usage(said, message.get("usage"))
-        said.is_last = message.get("stop_reason") in _FINAL
+        said.is_last = text_or_none(message.get("stop_reason")) in _FINAL
         for block in new:
             self._note_block(run, said, block, at)
 
@@ -218,7 +219,7 @@ class _Session:
                 said.reasoning += text_or_none(block.get("thinking")) or ""
             case "tool_use" | "server_tool_use":
                 id, name = text_or_none(block.get("id")), text_or_none(block.get("name"))
-                call = ToolUse(id=id or said.id, name=name or "unknown", arguments=block.get("input"), at=at)
+                call = ToolUse(id=id or said.id, name=name or "unknown", arguments=shortened(block.get("input")), at=at)
                 run.add(call)
                 if call.id in self._early:
                     line, part = self._early.pop(call.id)
@@ -253,7 +254,7 @@ def _is_result(part: Any) -> bool:
 def _block_key(message: str, block: Mapping[str, Any]) -> tuple[object, ...]:
     if block.get("type") in ("tool_use", "server_tool_use") and isinstance(block.get("id"), str):
         return "call", block["id"]
-    return message, block.get("type"), str(block.get("text") or block.get("thinking") or block.get("signature"))
+    return message, str(block.get("type")), str(block.get("text") or block.get("thinking") or block.get("signature"))
 
 
 def _error_in(blocks: list[Any]) -> str:

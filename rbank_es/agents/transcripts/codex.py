@@ -19,6 +19,7 @@ from rbank_es.agents.transcripts.transcript_run import (
     ToolUse,
     TranscriptRun,
     count_or_none,
+    shortened,
     text_in,
     text_or_none,
 )
@@ -143,7 +144,7 @@ class _Thread:
 
     def _described(self, line: Line, payload: dict[str, Any]) -> None:
         mode = payload.get("history_mode")
-        if mode is not None and mode not in _MODES:
+        if mode is not None and str(mode) not in _MODES:
             told = str(mode)[:GIVEN_CHARS]
             reason = f"a Codex rollout with history_mode {told!r}; this version knows {' and '.join(_MODES)}"
             raise BadImport(self._path, reason, line=line.number)
@@ -223,7 +224,7 @@ class _Thread:
         self._begun(line, None, text)
 
     def _happened(self, line: Line, payload: dict[str, Any]) -> Iterator[TranscriptRun]:
-        run, kind, time = self._turn, payload.get("type"), str(line.fields["timestamp"])
+        run, kind, time = self._turn, str(payload.get("type")), str(line.fields["timestamp"])
         match kind:
             case "task_started" | "turn_started" if run is not None and run.extra.get("turn") == payload.get("turn_id"):
                 pass  # the same line again
@@ -274,7 +275,7 @@ class _Thread:
 
     def _responded(self, line: Line, payload: dict[str, Any]) -> None:
         run, time = self._turn, str(line.fields["timestamp"])
-        kind = payload.get("type")
+        kind = str(payload.get("type"))
         if kind == "message":
             self._messaged(run, payload, time)
         elif kind == "reasoning":
@@ -319,7 +320,9 @@ class _Thread:
         elif run.call(id) is None:
             time = str(line.fields["timestamp"])
             self._current(run, time)
-            run.add(ToolUse(id=id, name=text_or_none(payload.get("name")) or "shell", arguments=given, at=time))
+            run.add(
+                ToolUse(id=id, name=text_or_none(payload.get("name")) or "shell", arguments=shortened(given), at=time)
+            )
 
     def _said(self, run: TranscriptRun, text: str, time: str) -> None:
         said = self._current(run, time)

@@ -13,6 +13,7 @@ Ending = Literal["done", "interrupted", "failed", "open"]
 """How a turn ended: by itself, by its user, by an error that wasn't the agent's; `open`: the file doesn't say."""
 
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,200} ([0-9a-f]{7,40})\] ", re.MULTILINE)
+_LAST_WORD = re.compile(r"\S{1,1000}\Z")
 _COMMITS = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|revert|cherry-pick|merge|rebase)\b")
 
 
@@ -94,7 +95,7 @@ class TranscriptRun(msgspec.Struct, kw_only=True):
     """One run of a coding agent, as a reader of its transcript gathers it.
 
     `key` is its identity, the same in every copy: a fork, a resumed session, a compacted one. `prompts` are the user's
-    words: several where he steered a turn. `acts` are its calls of tools and messages of models, in order. `contexts`
+    words: several where he steered a turn. `acts` are its `calls` and `messages` of models, in order. `contexts`
     are the texts that hooks or the host gave it, as the transcript proves. `agent` is the id of the sub-agent whose run
     it is, `parent` the session that started it. `copied`: it stands here as a copy, which may be cut.
     """
@@ -117,22 +118,14 @@ class TranscriptRun(msgspec.Struct, kw_only=True):
     agent: str | None = None
     parent: str | None = None
     acts: list[ToolUse | ModelMessage] = msgspec.field(default_factory=list)
+    calls: list[ToolUse] = msgspec.field(default_factory=list)
+    messages: list[ModelMessage] = msgspec.field(default_factory=list)
     contexts: list[str] = msgspec.field(default_factory=list)
     copied: bool = False
     trial: TrialReward | None = None
     last_words: str = ""
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
     by_id: dict[str, ToolUse | ModelMessage] = msgspec.field(default_factory=dict)
-
-    @property
-    def calls(self) -> list[ToolUse]:
-        """Its calls of tools."""
-        return [act for act in self.acts if isinstance(act, ToolUse)]
-
-    @property
-    def messages(self) -> list[ModelMessage]:
-        """Its messages of models."""
-        return [act for act in self.acts if isinstance(act, ModelMessage)]
 
     @property
     def answer(self) -> str:
@@ -148,6 +141,10 @@ class TranscriptRun(msgspec.Struct, kw_only=True):
     def add(self, act: ToolUse | ModelMessage) -> None:
         """Add an act, which is found again by its id."""
         self.acts.append(act)
+        if isinstance(act, ToolUse):
+            self.calls.append(act)
+        else:
+            self.messages.append(act)
         self.by_id[act.id] = act
 
     def call(self, id: str) -> ToolUse | None:
@@ -183,7 +180,19 @@ class TranscriptRun(msgspec.Struct, kw_only=True):
 
 def clipped(text: str) -> str:
     """Return the beginning of a text that may be long."""
-    return text[:TRANSCRIPT_TEXT_CHARS]
+    if len(text) <= TRANSCRIPT_TEXT_CHARS:
+        return text
+    # Between words: half a key would escape redaction.
+    return _LAST_WORD.sub("", text[:TRANSCRIPT_TEXT_CHARS])
+
+
+def shortened(value: Any, depth: int = 4) -> Any:
+    """Return arguments with the beginnings of their long texts: a file that was written whole may have megabytes."""
+    if isinstance(value, str):
+        return clipped(value)
+    if isinstance(value, dict) and depth:
+        return {key: shortened(inner, depth - 1) for key, inner in value.items()}
+    return [shortened(inner, depth - 1) for inner in value] if isinstance(value, list) and depth else value
 
 
 def text_in(content: Any) -> str:
