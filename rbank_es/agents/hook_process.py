@@ -84,7 +84,7 @@ def respond(data: bytes, given: str | None, clock: HookClock) -> bytes:
     event, spool = _redacted(event), spool_of(bank.place)
     key = _key(event)
     made = spool.append(_line(event, key))
-    if bank.stranger is not None:
+    if bank.stranger is not None and event.kind == "prompt":
         _note(spool, f"{bank.stranger} is not trusted, and was passed over; `rbank-es install --project` trusts it")
     if event.kind != "prompt" or not event.prompt.strip() or not spool.first_of(key, made):
         return b""

@@ -7,7 +7,7 @@ import click
 from rbank_es.cli.shared.application import Command
 
 
-@click.command("hook", cls=Command, examples=("rbank-es hook < event.json",))
+@click.command("hook", cls=Command, examples=("cat event.json | rbank-es hook",))
 @click.option("--bank", metavar="BANK", help="The bank; by default that of the project, else the user's.")
 def hook(bank: str | None) -> None:
     """Answer one event that a coding agent gives on standard input: at a prompt, with the lessons that fit.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -298,3 +301,16 @@ def test_kill_9_at_random_loses_no_line_that_was_written_whole(bank: Path) -> No
     assert lines.lines[-1]["kind"] == "recall" and lines.lines[-1]["session"] == "last"
     prompts = {line["id"] for line in lines.lines if line["kind"] == "prompt"}
     assert {line["of"] for line in lines.lines if line["kind"] == "recall"} <= prompts
+
+
+def test_the_command_imports_nothing_that_people_need_and_always_exits_with_0(bank: Path) -> None:
+    """Each costs processor time before every prompt: click 10 ms, rich 40, all events 15."""
+    command = [sys.executable, "-X", "importtime", "-m", "rbank_es", "hook"]
+    event = json.dumps(prompt()).encode()
+    done = subprocess.run([*command, "--bank", str(bank)], input=event, capture_output=True, timeout=60, check=False)
+    loaded = set(re.findall(r"\|\s+(\S+)$", done.stderr.decode(), re.MULTILINE))
+    heavy = {"click", "rich", "dspy", "httpx", "inspect", "asyncio", "rbank_es.bank", "rbank_es.state.evolution"}
+    assert done.returncode == 0 and "rbank_es.agents.spool" in loaded and not loaded & heavy
+    for arguments, data in ((["--bank"], b""), (["--nonsense"], event), (["--bank", "\x01"], b"{"), ([], b"")):
+        done = subprocess.run([*command[:1], *command[3:], *arguments], input=data, capture_output=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
