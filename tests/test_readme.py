@@ -21,6 +21,7 @@ README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.M | re.S)
 CONSOLE = [body for language, body in BLOCKS if language == "console"]
 PYTHON = [body for language, body in BLOCKS if language == "python"]
+PRINTED = [body for language, body in BLOCKS if language == "text"]
 EVENTS = """\
 {"type": "run_started", "run": "run-1", "task": "Which lamps are lit?"}
 {"type": "run_finished", "run": "run-1", "outcome": "submitted", "answer": "Three."}
@@ -44,7 +45,7 @@ lamp:street2 a lamp:StreetLamp ; lamp:isLit false .
 """
 LAMPS = "<https://lamps.example/1> a <https://lamps.example/ns#Lamp> .\n"
 RUN = re.compile(r"\b(lit|all)-[0-9a-f]{8}-1\b")
-MOST_LINES = 200
+MOST_LINES, LOOP_LINES = 200, 12
 HEAD = re.compile(r"(?<=:)[0-9a-f]{64}\b")
 SERVER = "http://localhost:8000/v1"
 
@@ -133,7 +134,7 @@ def folder(tmp_path: Path) -> Path:
 def test_it_shows_what_it_promises_in_order():
     """First the two commands, then the two ways in, a session and a picture, then one's own bank, and a map."""
     assert [command.split()[:2] for command, _ in transcripts(CONSOLE[0])] == [["make", "demo"], ["make", "test"]]
-    assert len(CONSOLE) == 6 and len(PYTHON) == 1
+    assert len(CONSOLE) == 5 and len(PYTHON) == 3
     ways = ("## Your agent", "pip install rbank-es", "## Agents over ontologies")
     titles = (*ways, "## A session", "docs/dashboard.png", "## Your own bank", "## Map")
     assert sorted(titles, key=README.index) == list(titles)
@@ -151,17 +152,6 @@ def test_a_call_over_the_shipped_ontology_answers_as_shown(folder: Path):
     """The query names a term that doesn't exist; the answer names those that do."""
     for command, shown in transcripts(CONSOLE[1]):
         assert lines_of(run(command, folder)) == lines_of(shown), command
-
-
-@pytest.mark.slow
-def test_the_commands_for_ones_own_ontology_run(folder: Path):
-    """Files and directories are taken, and the manual of an endpoint asks nothing of it."""
-    (folder / "model.ttl").write_text(MODEL)
-    (folder / "data").mkdir()
-    (folder / "data" / "lamps.ttl").write_text(LAMPS)
-    for command, _ in transcripts(CONSOLE[5]):
-        run(command, folder)
-    assert "sparql_query(" in (folder / "manual.txt").read_text()
 
 
 def masked(text: str) -> list[str]:
@@ -208,19 +198,24 @@ def test_the_commands_for_ones_own_model_print_what_is_shown_in_the_sandbox(fold
 
 @pytest.mark.slow
 def test_the_commands_for_ones_own_bank_run(folder: Path):
-    """Import, append, search, show, review, verify and dashboard work as written, on files of the forms named."""
+    """Import, append, show, review, verify, context and dashboard work as written, on files of the forms named."""
+    (folder / "model.ttl").write_text(MODEL)
+    (folder / "data").mkdir()
+    (folder / "data" / "lamps.ttl").write_text(LAMPS)
     for command, _ in transcripts(CONSOLE[4]):
         run(command, folder)
     assert (folder / "mybank.html").stat().st_size > 100_000
 
 
-def test_the_program_runs(folder: Path):
-    """The Python example runs as written: an item comes, leaves with its verdict, and stays barred once rejected."""
-    (folder / "program.py").write_text(PYTHON[0])
-    title = "Ask the ontology for its classes first"
-    first, overruled, before, because = run(f"{sys.executable} program.py", folder).splitlines()
-    assert first == f"add ['{title}']" and overruled == f"[('{title}', 'unsupported')] 0"
-    assert before == f"['{title}']" and because.startswith("me rejected") and because.endswith("It takes too long.")
+def test_the_lesson_of_a_first_failure_reaches_the_second_run_and_is_taken_back(folder: Path):
+    """The programs run as written, with nothing but the package, and print what stands below them."""
+    loop, correction, stand_in = PYTHON
+    assert len(loop.splitlines()) == LOOP_LINES
+    (folder / "my_agent.py").write_text(stand_in)
+    (folder / "loop.py").write_text(loop)
+    (folder / "correction.py").write_text(f"from rbank_es import Bank\n\n{correction}")
+    for program, printed in zip(("loop.py", "correction.py"), PRINTED, strict=True):
+        assert lines_of(run(f"{sys.executable} {program}", folder)) == lines_of(printed)
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])

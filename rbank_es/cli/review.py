@@ -135,6 +135,9 @@ def _print_review(found: Review) -> None:
     ]
     title = f"verdicts that are missing, or that scores contradict: {found.runs_to_settle_total:,}"
     echo_section(title, ["run", "why", "task"], runs, flexible=["task", "run"])
+    if found.runs_to_settle:
+        echo("to settle the first:")
+        echo_command(found.runs_to_settle[0].command.removeprefix("rbank-es "), NEXT)
     lost = found.losing[: limits.IDS_NAMED]
     rows: list[list[Cell]] = [[each.id, each.losses, each.wins, _short(each.title)] for each in lost]
     title = f"active items that lose more than they win: {found.losing_total:,}"

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es import Bank
+from rbank_es.events import RunFinished, RunStarted
 from tests.cli.misled import HEIGHT, SORTED, judged, learned, misled_bank, ran
 from tests.cli_runner import fails, run
 
@@ -150,3 +151,11 @@ def test_of_a_long_text_its_beginning_is_listed(place: Path) -> None:
         learned(bank, replace(SORTED, id="beef", title="x", content="quite other words"), ("long", "success"))
     said = run("review", "misled", "--verdicts", "9", cwd=place).out
     assert max(map(len, re.findall(r"w+…", "".join(said.split())))) == 300
+
+
+def test_people_read_what_settles_a_run_that_nobody_judged(tmp_path: Path) -> None:
+    """A model for a run without a source."""
+    with Bank.create(tmp_path / "logs" / "plain") as bank:
+        bank.append([RunStarted(run="r", task="Which?"), RunFinished(run="r", outcome="submitted", answer="That.")])
+    said = run("review", "plain", cwd=tmp_path).out
+    assert re.search(r"to settle the first:\n  .*judge run plain r --judge-lm MODEL\n", said)
