@@ -9,6 +9,8 @@ from typing import get_args
 
 import pytest
 
+from rbank_es.agents.hook_recall import BACKGROUND
+from rbank_es.agents.skill_lines import HEADINGS
 from rbank_es.context.assembly import build_context
 from rbank_es.context.base_instructions import base_instructions
 from rbank_es.events.items import Item
@@ -51,6 +53,8 @@ def texts() -> Iterator[tuple[str, str]]:
         if leaning:
             yield f"judge, {strictness}", leaning.format(shown=SHOWN[False])
     yield "an unreadable answer", UNREADABLE
+    yield "a hook's recall", BACKGROUND
+    yield "headings of skills", "\n".join(HEADINGS.values())
     yield "procedures", pack_items(ITEMS, about=TASK).text
     yield "context", build_context(TASK).text
     for outcome, answer in product(("submitted", "forced_at_limit", "failed"), ("Two.", "")):
