@@ -20,6 +20,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.test_readme import lines_of, programs_of_a_loop
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FOLDERS = {"rbank_es": "rbank_es", "projections": "rbank_es/projections", "tools": "rbank_es/tools"}
@@ -287,6 +289,13 @@ def test_with_the_core_alone_runs_are_judged_and_learned_from(core: Installed, t
     assert "Look before counting" in core.run(*["learn", "./b", "r2", "--lm", "script:turns.toml"], cwd=tmp_path)
     elsewhere = "judge run ./b r2 --judge lm --judge-lm anthropic/x"
     assert "openai/NAME, --api-base URL" in core.run(*elsewhere.split(), cwd=tmp_path, code=2)
+
+
+@pytest.mark.slow
+def test_with_the_core_alone_a_loop_of_ones_own_learns_as_the_readme_shows(core: Installed, tmp_path: Path) -> None:
+    for program, printed in programs_of_a_loop(tmp_path).items():
+        said = run(core.home / "bin/python", program, cwd=tmp_path, RBANK_CACHE=str(core.home / "cache"))
+        assert lines_of(said) == printed
 
 
 @pytest.mark.slow

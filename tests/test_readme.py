@@ -207,15 +207,20 @@ def test_the_commands_for_ones_own_bank_run(folder: Path):
     assert (folder / "mybank.html").stat().st_size > 100_000
 
 
-def test_the_lesson_of_a_first_failure_reaches_the_second_run_and_is_taken_back(folder: Path):
-    """The programs run as written, with nothing but the package, and print what stands below them."""
+def programs_of_a_loop(folder: Path) -> dict[str, list[str]]:
+    """Write the programs of one's own loop into a folder; return the lines that each prints, by its file."""
     loop, correction, stand_in = PYTHON
-    assert len(loop.splitlines()) == LOOP_LINES
     (folder / "my_agent.py").write_text(stand_in)
     (folder / "loop.py").write_text(loop)
     (folder / "correction.py").write_text(f"from rbank_es import Bank\n\n{correction}")
-    for program, printed in zip(("loop.py", "correction.py"), PRINTED, strict=True):
-        assert lines_of(run(f"{sys.executable} {program}", folder)) == lines_of(printed)
+    return dict(zip(("loop.py", "correction.py"), map(lines_of, PRINTED), strict=True))
+
+
+def test_the_lesson_of_a_first_failure_reaches_the_second_run_and_is_taken_back(folder: Path):
+    """The programs run as written, and print what stands below them; `tests/test_packaging.py` runs them installed."""
+    assert len(PYTHON[0].splitlines()) == LOOP_LINES
+    for program, printed in programs_of_a_loop(folder).items():
+        assert lines_of(run(f"{sys.executable} {program}", folder)) == printed
 
 
 @pytest.mark.parametrize("target", ["demo", "test"])
