@@ -165,6 +165,13 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert not [link for link in links if not (document.parent / link).exists()]
 
 
+def test_every_page_for_agents_is_led_to() -> None:
+    """By the page that stands before them."""
+    folder = ROOT / "docs" / "agents"
+    pages = {page.name for page in folder.glob("*.md")} - {"index.md"}
+    assert pages <= set(LINK.findall((folder / "index.md").read_text(encoding="utf-8")))
+
+
 def test_the_example_of_the_bank_runs() -> None:
     """The session at the head of the module, and any in its functions."""
     failed, tried = doctest.testmod(rbank_es.bank.bank, optionflags=OPTIONS)
