@@ -58,7 +58,7 @@ MENDED = {"429, then well", "500, then well"}
 
 
 def settings(url: str, **more: Any) -> LoopSettings:
-    lm = LmChoice(model="openai/stub", api_base=url, arguments={"timeout": 0.5})
+    lm = LmChoice(model="openai/stub", api_base=url, arguments={"timeout": 1.5})
     return LoopSettings(**{"lm": lm, "executor": "scratchpad", "extract": True, "iterations": 2, **more})
 
 
