@@ -293,6 +293,7 @@ def _retrieval(run: str) -> Iterator[Event]:
         unasked=True,
         policy="bm25-1",
         call="c1",
+        as_of=3,
         hits=(
             Hit(id=ITEMS[0].id, rank=1, score=-1.25e-06, coverage=0.75, near="own"),
             Hit(id=ITEMS[2].id, rank=2, score=-0.5),
