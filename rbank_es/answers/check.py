@@ -68,8 +68,8 @@ def find_check(reader: BankReader, question: CheckQuestion) -> BankCheck:
     """
     bank, progress = reader.bank, reader.progress
     noted = [Head.parse(text) for text in question.noted]
-    shared = None if question.parent is None else _shared(reader, question.parent)
     seen = bank.log.verify(noted)
+    shared = None if question.parent is None else _shared(reader, question.parent)
     canonical = check_canonical(bank, every=question.decisions, progress=progress)
     retrievals = check_retrievals(bank.log, progress) if question.retrievals else None
     if retrievals is not None:

@@ -257,7 +257,7 @@ def test_verify_names_what_is_foreign(bank: Path, tmp_path: Path, name: str, har
     assert shown.code == (3 if harmful else 0) and "\x1b" not in shown.out
     told = run("verify", "./bank", "--json", cwd=tmp_path)
     assert told.code == shown.code and told.json["ok"] is not harmful
-    assert [(each["name"], each["harmful"]) for each in told.json["log"]["foreign"]] == [(name, harmful)]
+    assert [(each["name"], each["harmful"]) for each in told.json["foreign"]] == [(name, harmful)]
 
 
 def test_a_segment_that_has_a_second_name_is_not_written(bank: Path, victim: Path) -> None:

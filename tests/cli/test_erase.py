@@ -30,7 +30,7 @@ def test_erase_leaves_no_byte_and_the_heads_hold(place: Path) -> None:
     assert done["places"] and done["appended"]
     for path in (place / "logs" / "notes").rglob("*"):
         assert not path.is_file() or ITEM["content"].encode() not in path.read_bytes(), path
-    assert run("verify", "notes", "--head", head, "--json", cwd=place).json["log"]["erased"] == 1
+    assert run("verify", "notes", "--head", head, "--json", cwd=place).json["texts_erased"] == 1
     assert "[erased]" in run("show", "notes", item, cwd=place).out
     assert "no item 'nothing'" in fails("erase", "notes", "--item", "nothing", "--yes", cwd=place)
 

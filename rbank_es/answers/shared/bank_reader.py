@@ -71,9 +71,9 @@ class BankReader:
         *,
         bank: OpenBank | None = None,
         bounds: Bounds | None = None,
-        position: int | None = None,
+        position: int | Callable[[], int] | None = None,
     ) -> None:
-        """Read from a view, or from one that is opened when it is first needed, if its position is known."""
+        """Read from a view, or from one that is opened when it is first needed, as its position may be found then."""
         self._view, self._position = view, position
         self.name, self.bounds, self._bank = name, bounds or Bounds(), bank
         if self.bounds.answer_s is not None:
@@ -86,10 +86,11 @@ class BankReader:
         view.statement_s = self.bounds.statement_s
         return view
 
-    @property
+    @cached_property
     def position(self) -> int:
         """The position that the answer is as of."""
-        return self.view.position if self._position is None else self._position
+        told = self.view.position if self._position is None else self._position
+        return told() if callable(told) else told
 
     @property
     def bank(self) -> OpenBank:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -72,14 +72,15 @@ def opened_reader(text: str) -> Iterator[BankReader]:
         return
     opened, point = open_at(text)
     with opened, ExitStack() as stack:
-        position, bounds = opened.resolve(point), Bounds(command=split_point(text)[0])
-        # Opened when it is needed, because some questions are answered by the log alone.
+        bounds = Bounds(command=split_point(text)[0])
+        # Found and opened when they are needed: to some questions the log alone answers, and a check of it comes first.
+        position = cache(partial(opened.resolve, point))
         opening = partial(_view, stack, opened, position)
         yield BankReader(opening, opened.name, bank=opened, bounds=bounds, position=position)
 
 
-def _view(stack: ExitStack, bank: Bank, position: int) -> View:
-    return stack.enter_context(view_at(bank, position))
+def _view(stack: ExitStack, bank: Bank, position: Callable[[], int]) -> View:
+    return stack.enter_context(view_at(bank, position()))
 
 
 def resolved(reader: BankReader, text: str, point: str) -> int:
