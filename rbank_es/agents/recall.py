@@ -1,6 +1,6 @@
 """Recall: the lessons of a bank that fit a question at a point, and the events that record it.
 
-The searches are exact for `check(retrievals=True)`: they are appended only while the bank is as it was searched.
+The searches are exact for `check(retrievals=True)`, whoever writes beside them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from rbank_es.bank.agent_run import Lessons
 from rbank_es.context.layer import SEPARATOR
@@ -36,7 +38,6 @@ from rbank_es.policies.packed_text import Packed
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.policies import RetrievalPolicy
     from rbank_es.projections.view import View
 
 
@@ -51,12 +52,11 @@ _projected: WeakKeyDictionary[Bank, int] = WeakKeyDictionary()
 
 
 class Recall(NamedTuple):
-    """Lessons, the events to append at their position, the context that the run has then, and the policy that chose."""
+    """Lessons, the events that record them, and the context that the run has then."""
 
     lessons: Lessons
     events: tuple[Event, ...]
     context: ContextBuilt
-    policy: RetrievalPolicy
 
 
 def recall(
@@ -76,7 +76,6 @@ def recall(
     position = bank.position
     known = frozenset(before.items) if before is not None else frozenset[str]()
     with _searched(bank, position) as view:
-        policy = view.retrieval_policy()
         found = procedures_in(view, question, run=run, domain=domain, level=level, known=known)
     context = _context(run, found.packed, before)
     given = known.union(found.packed.items)
@@ -87,7 +86,7 @@ def recall(
         position=position,
     )
     built = () if context is before else (context,)
-    return Recall(lessons, (*found.retrievals, *built), context, policy)
+    return Recall(lessons, (*found.retrievals, *built), context)
 
 
 @contextmanager
@@ -100,7 +99,7 @@ def _searched(bank: Bank, position: int) -> Iterator[View]:
     point = _projected.get(bank, 0)
     if point and position - point <= agent_limits.RECALL_TAIL_EVENTS:
         with bank.as_of(point) as view:
-            if not _is_changed(bank, view, point, position):
+            if not _is_changed(bank, view, position):
                 yield view
                 return
     # A bank whose read models can't be written is searched in a temporary copy.
@@ -110,42 +109,32 @@ def _searched(bank: Bank, position: int) -> Iterator[View]:
         yield view
 
 
-def _is_changed(bank: Bank, view: View, after: int, upto: int) -> bool:
+def _is_changed(bank: Bank, view: View, upto: int) -> bool:
     """Return whether a search at a position may find anything else than in a view of an earlier one."""
-    found = changes_of_search(bank, view.retrieval_policy(), after, upto)
-    if found is None:
-        return True
-    # A verdict changes no item where none was drawn from its run.
-    return any(map(view.is_relied_on, found))
-
-
-def changes_of_search(bank: Bank, policy: RetrievalPolicy, after: int, upto: int) -> frozenset[str] | None:
-    """Return the runs whose verdicts alone may change what a search by a policy finds; None where other events may."""
+    policy = view.retrieval_policy()
     by_words = not policy.weighs_outcomes and policy.level_bound(1) is None
     silent, judged = _SILENT_FOR_WORDS if by_words else _SILENT, set[str]()
-    for event in bank.events(after=after, point=upto):
+    for event in bank.events(after=view.position, point=upto):
         if by_words and isinstance(event, RunJudged | JudgmentOverruled):
             judged.add(event.run)
         elif not isinstance(event, silent):
-            return None
-    return frozenset(judged)
+            return True
+    # A verdict changes no item where none was drawn from its run.
+    return any(map(view.is_relied_on, judged))
 
 
-def append_recall(bank: Bank, found: Recall) -> bool:
-    """Append the events of a recall; return False, with nothing appended, if the bank that was searched has changed.
+def append_recall(bank: Bank, found: Recall) -> None:
+    """Append the events of a recall; where another writer was faster, they name the position that was searched.
 
     Raises as `Bank.append`.
     """
-    events, expected = [redact_event(event) for event in found.events], found.lessons.position
-    while True:
-        try:
-            bank.append(events, expected=expected)
-        except PositionConflict as moved:
-            if changes_of_search(bank, found.policy, expected, moved.actual) != frozenset():
-                return False
-            expected = moved.actual
-        else:
-            return True
+    events, position = [redact_event(event) for event in found.events], found.lessons.position
+    try:
+        bank.append(events, expected=position)
+    except PositionConflict:
+        bank.append(
+            replace(event, as_of=position) if isinstance(event, MemoriesRetrieved) else event for event in events
+        )
 
 
 def _context(run: str, packed: Packed, before: ContextBuilt | None) -> ContextBuilt:

@@ -36,7 +36,7 @@ from rbank_es.agents.recorded_values import (
     recorded_text,
 )
 from rbank_es.agents.writer_marks import WriterMark, close_left_runs
-from rbank_es.errors import BadInput, DuplicateEvent, LogBusy, RBankError
+from rbank_es.errors import BadInput, DuplicateEvent, RBankError
 from rbank_es.events import (
     ContextBuilt,
     Event,
@@ -50,7 +50,6 @@ from rbank_es.events import (
 )
 from rbank_es.events.redaction import secrets
 from rbank_es.events.run_events import Outcome, Role, VerdictValue, verdict_value
-from rbank_es.limits import agent_limits
 from rbank_es.models.recall_delivery import lesson_texts
 from rbank_es.system.forks import told_of_forks
 
@@ -205,23 +204,20 @@ class RunRecorder:
         if not isinstance(asked, str):
             raise BadInput(f"a question is a text, and {type(asked).__name__} was given")
         asked = recorded_text(asked, secrets()).text
-        began_s = time.perf_counter()
         with self._lock:
-            for _ in range(agent_limits.RECALL_TRIES):
-                self._require_running("recall")
-                found = recall(
-                    self._bank,
-                    asked,
-                    run=self.id,
-                    domain=self._facts["ontology"],
-                    level=self._facts["level"],
-                    before=self._context,
-                )
-                if append_recall(self._bank, found):
-                    self._context = found.context
-                    self._calls.recall(_texts_of(found.lessons))
-                    return found.lessons
-        raise LogBusy(self._bank.place, time.perf_counter() - began_s)
+            self._require_running("recall")
+            found = recall(
+                self._bank,
+                asked,
+                run=self.id,
+                domain=self._facts["ontology"],
+                level=self._facts["level"],
+                before=self._context,
+            )
+            append_recall(self._bank, found)
+            self._context = found.context
+            self._calls.recall(_texts_of(found.lessons))
+            return found.lessons
 
     def tool(
         self,

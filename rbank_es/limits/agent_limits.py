@@ -4,8 +4,6 @@
 RECORDED_CHARS = 1_000_000
 # Characters that are searched for secrets before a text is cut: no key is as long as the rest.
 REDACTED_CHARS = 2 * RECORDED_CHARS
-# How often a recall is made again because other writers were faster.
-RECALL_TRIES = 50
 # Events behind the read models that a recall reads rather than bring these up to date: some 20 runs, in 3 ms.
 RECALL_TAIL_EVENTS = 250
 # Seconds for which a recorder waits for the mark of its own run: only somebody who looks for ended writers holds it.

@@ -18,8 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import Bank
+from rbank_es.agents.recall import append_recall, recall
 from rbank_es.agents.writer_marks import FOLDER, close_left_runs
 from rbank_es.bank.agent_run import AgentRun
+from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadInput, LogUnavailable
 from rbank_es.events import LmCalled, NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.limits import agent_limits
@@ -534,3 +536,43 @@ def test_a_log_that_can_not_be_written_raises_and_the_agents_own_error_comes_fir
         assert re.search(r"the end of the run .* could not be recorded: .*No space left", caught.value.__notes__[0])
         with pytest.raises(LogUnavailable), bank.record(TASK):
             raise AssertionError("the body runs")
+
+
+def test_a_recall_that_is_recorded_behind_another_writer_names_what_it_searched() -> None:
+    """Even where that writer withdrew what was found: the search can be repeated as it was."""
+    with bank_of_lamps() as bank, bank.record(TASK) as run:
+        found = recall(bank, TASK, run=run.id)
+        bank.reject(found.lessons.added[0], because="It is wrong.")
+        append_recall(bank, found)
+        searches = events_of(bank, run).searches
+        assert {each.as_of for each in searches} == {found.lessons.position}
+        checked = bank.check(retrievals=True).retrievals
+        assert checked is not None and checked.checked == 2
+        assert run.recall().added == tuple(id for id in found.lessons.added if id != found.lessons.added[0])
+        run.finish()
+
+
+def test_a_recall_sees_what_was_taken_back_and_learned_since_the_last(tmp_path: Path) -> None:
+    """Though read models are brought up to date only where something changed that a search reads."""
+    with bank_of_lamps(tmp_path / "bank") as bank, Bank.open(tmp_path / "bank") as other:
+
+        def given() -> set[str]:
+            with bank.record(TASK) as run:
+                lessons = run.recall()
+                run.finish()
+            run.judge(True, by="tests")
+            assert lessons.text == procedures(other, TASK, point=lessons.position).packed.text
+            return {item.title for item in lessons.items}
+
+        assert given() == {LAMP, SWITCH} == given()
+        with bank.record("x") as taught:
+            taught.finish()
+        taught.judge(False, by="tests")
+        other.remember("Count lamps by lamp", "Which lamps are lit: count each.", src="failure", runs=[taught.id])
+        [switch] = [item.id for item in other.items().rows if item.title == SWITCH]
+        other.reject(switch, because="It is wrong.")
+        assert given() == {LAMP, "Count lamps by lamp"}
+        taught.judge(True, by="tests")
+        assert given() == {LAMP}
+        checked = bank.check(retrievals=True).retrievals
+        assert checked is not None and checked.checked == 8
