@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, cast
 
 from msgspec import Struct
 
-from rbank_es.bank.lessons_to_draw import LateLessons
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import Role, VerdictValue
 from rbank_es.system.registry import Registry
 
 Client = TypeVar("Client")
+
+
+# Its policies take as long to load as all else of a bank, and recording needs none of them.
+if TYPE_CHECKING:
+    from rbank_es.bank.lessons_to_draw import LateLessons
 
 
 class Lessons(Struct, frozen=True, kw_only=True):
