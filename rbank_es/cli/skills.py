@@ -64,8 +64,6 @@ def skills(
     with opened:
         if sync and point is not None:
             raise BadInput(f"--sync brings files to what the bank says now: leave out @{point}")
-        if sync and not dry_run:
-            take_spool_in(opened)
         if sync:
             if not dry_run:
                 take_spool_in(opened)
