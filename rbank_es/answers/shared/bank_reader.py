@@ -106,8 +106,8 @@ class BankReader:
 
     @property
     def command(self) -> str:
-        """The bank as commands name it."""
-        return self.bounds.command or self.name
+        """The bank as commands name it; `BANK` for a file of read models, in which nobody can act."""
+        return self.bounds.command or (self.name if self.has_log else "BANK")
 
     def ask(self, name: str, /, **given: Any) -> Any:
         """Return the answer to a question by its name, with its parameters. Raises `BadInput`, and as the question."""
