@@ -16,7 +16,6 @@ from rbank_es.agents.recorded_values import recorded_count, recorded_name, recor
 from rbank_es.events import LmCalled
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.log.run_reader import read_run
-from rbank_es.models.lm_request import key_of
 from rbank_es.models.recall_delivery import RecallDelivery
 from rbank_es.system.forks import told_of_forks
 
@@ -99,6 +98,8 @@ class ModelCalls:
 
     def event(self, facts: CallFacts) -> LmCalled:
         """Return the event of a call: redacted, within bounds, with its tokens where the usage has them."""
+        from rbank_es.models.lm_request import key_of  # many runs record no call, and each start would wait for it
+
         hidden = self._hidden
         request, response = recorded_text(facts.request, hidden), recorded_text(facts.response, hidden)
         cut = {

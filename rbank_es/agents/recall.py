@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from rbank_es.bank.agent_run import Lessons
-from rbank_es.context.layer import SEPARATOR
+from rbank_es.context.layer_text import SEPARATOR
 from rbank_es.context.procedures import procedures_in
 from rbank_es.errors import LogError, PositionConflict, ProjectionError
 from rbank_es.events import (

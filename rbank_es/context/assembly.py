@@ -23,14 +23,13 @@ from rbank_es.context.companion_files import CompanionFiles, companions_of
 from rbank_es.context.layer import (
     LAYER_TABLE,
     LAYERS,
-    SEPARATOR,
     ContextRequest,
     Preset,
     Subject,
     budgets_of,
     check_layers,
 )
-from rbank_es.context.layer_text import LayerText
+from rbank_es.context.layer_text import SEPARATOR, LayerText
 from rbank_es.events import ContextBuilt, LayerUse, MemoriesRetrieved
 from rbank_es.events.run_events import Mode
 from rbank_es.events.short_repr import Shown, block_html

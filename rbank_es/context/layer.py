@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 Preset = Literal["full", "lean"]
 CuratedKind = Literal["constraint", "anti_pattern", "rubric"]
 
-SEPARATOR = "\n\n"
-"""Between layers. The base instructions leave room for four of them within their own budget."""
-
 ELLIPSIS = "…"
 
 # A full stop that ends an abbreviation or numbers a list ends no sentence.

@@ -8,7 +8,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.context.base_instructions import GENERAL_VERSION, VERSION, base_instructions
-from rbank_es.context.layer import LAYERS, SEPARATOR
+from rbank_es.context.layer import LAYERS
+from rbank_es.context.layer_text import SEPARATOR
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Mode
 
