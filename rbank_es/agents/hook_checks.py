@@ -103,7 +103,7 @@ def _plain(place: str) -> str:
 def _of_bank(bank: HookBank) -> Check:
     from rbank_es.agents.hook_recall import NothingRecalled, recall
 
-    whose = f"the project {bank.project}" if bank.project else "you"
+    whose = f"the bank of the project {bank.project}" if bank.project else "your bank"
     passed = f"; {bank.stranger} is a stranger's, and passed over" if bank.stranger else ""
     try:
         recall(bank.place, bank.id, "the")
@@ -112,7 +112,7 @@ def _of_bank(bank: HookBank) -> Check:
         return Check(name="bank", ok=False, detail=f"{bank.place} gives nothing: {error}{passed}", fix=fix)
     except RBankError as error:
         return Check(name="bank", ok=False, detail=str(error), fix=f"rbank-es verify {bank.place}")
-    return Check(name="bank", ok=True, detail=f"{bank.place}, the bank of {whose}, can be searched{passed}")
+    return Check(name="bank", ok=True, detail=f"{bank.place}, {whose}, can be searched{passed}")
 
 
 def _of_spool(spool: Spool) -> list[Check]:
@@ -126,7 +126,12 @@ def _of_spool(spool: Spool) -> list[Check]:
     notes = [line for line in lines if line.get("kind") == "note"]
     if notes:
         why = f"{count(len(notes), 'time')} nothing was given; the last time, {_time(seconds_of(notes[-1]))}: "
-        checks[0] = Check(name="last run", ok=True, detail=f"{checks[0].detail}. {why}{notes[-1].get('why')}")
+        detail = f"{checks[0].detail}. {why}{notes[-1].get('why')}"
+        # A search that found nothing has a line of its own kind, too.
+        told = [line["kind"] for line in lines if line.get("of") and line.get("kind") in ("recall", "note")]
+        hindered = told[-1:] == ["note"]
+        fix = "where a hook is late, the machine was busy or starts Python slowly; else the reason says what to do"
+        checks[0] = Check(name="last run", ok=not hindered, detail=detail, fix=fix if hindered else "")
     return [*checks, _delivered(lines, known.get("delivered", 0.0))]
 
 

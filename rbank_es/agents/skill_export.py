@@ -144,7 +144,7 @@ def write_skills(
     source, (place, target) = _Source(bank, point), _place_of(into, form)
     if bank.log.owns(place):
         raise BadInput(f"{place} is inside the bank's own directory; choose a place outside of it")
-    fresh = Manifest(bank_id=bank.id, label=bank.name, form=form, domain=domain, target=target, position=0, head="")
+    fresh = Manifest(bank_id=bank.id, label=_label(bank), form=form, domain=domain, target=target, position=0, head="")
     with SkillFolder.opened(place, write=not dry_run) as folder:
         data = folder.read(fresh.name, skill_limits.SKILL_MANIFEST_BYTES)
         manifest = fresh if data is None else parse_manifest(fresh.name, data)
@@ -152,6 +152,12 @@ def write_skills(
     remembered = not dry_run and remember_place(bank.id, place)
     report = _place_report(place, manifest, done, dry_run=dry_run)
     return _report(bank, source, [report], dry_run=dry_run, remembered=remembered)
+
+
+def _label(bank: Bank) -> str:
+    """Return what skills of no one domain are about: the project whose bank it is, else the bank's name."""
+    folder = Path(bank.log.place).absolute().parent
+    return (folder.parent.name if folder.name == ".rbank" else "") or bank.name
 
 
 def _place_of(into: str | Path, form: SkillForm) -> tuple[Path, str]:

@@ -49,7 +49,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one export wrote into a place.
 
     `before` are the files of the export before, while this one is being written: each file is as one of both says.
-    `taken_out` are keys of lines that a person removed. `label` is the bank's name at the first export.
+    `taken_out` are keys of lines that a person removed. `label` is what the bank was called at the first export.
     """
 
     made_by: Literal["rbank-es skills 1"] = "rbank-es skills 1"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.arguments import open_at, open_whole
 from rbank_es.cli.shared.hook_spool import take_spool_in
 from rbank_es.cli.shared.output import echo, echo_json, echo_paragraph, safe_block, warn
 from rbank_es.errors import BadInput
@@ -60,10 +61,10 @@ def skills(
     from rbank_es.agents.skill_export import sync_skills, write_skills
 
     _check(into, form, domain, sync, adopt, by)
-    opened, point = open_at(bank)
+    if sync and (named := split_point(bank)[1]) is not None:
+        raise BadInput(f"--sync brings files to what the bank says now: leave out @{named}")
+    opened, point = (open_whole(bank), None) if sync else open_at(bank)
     with opened:
-        if sync and point is not None:
-            raise BadInput(f"--sync brings files to what the bank says now: leave out @{point}")
         if sync:
             if not dry_run:
                 take_spool_in(opened)

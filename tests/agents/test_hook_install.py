@@ -153,6 +153,16 @@ def test_doctor_tells_what_is_installed_what_ran_and_whether_the_lesson_arrived(
     assert sample("claude-code/UserPromptSubmit")["prompt"] == PROMPT
 
 
+def test_doctor_says_that_the_last_prompt_got_no_answer_and_why(home: Path, repository: Path) -> None:
+    command(home, repository, "install", "claude-code", "--project", "--yes")
+    [bank] = repository.glob(".rbank/bank")
+    made = spool(bank).append({"kind": "prompt", "prompt": PROMPT})
+    spool(bank).append({"kind": "note", "of": made, "why": "late: the time of a hook was over"})
+    said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(home), code=None)
+    [check] = [check for check in said.json["checks"] if check["name"] == "last run"]
+    assert not check["ok"] and "late" in check["detail"] and "busy" in check["fix"]
+
+
 def test_doctor_says_what_codex_does_not_trust(home: Path) -> None:
     def trusted() -> dict[str, Any]:
         said = run("doctor", "--hooks", "--json", cwd=home, env=environment(home), code=None)

@@ -248,6 +248,14 @@ def test_the_command_shows_a_difference_writes_and_says_what_is_wrong_with_what_
     assert "inside the bank's own directory" in fails("skills", bank, "--into", "bank", cwd=tmp_path)
 
 
+def test_the_skills_of_a_projects_bank_are_called_after_the_project(tmp_path: Path) -> None:
+    place = tmp_path / "shop" / ".rbank" / "bank"
+    place.parent.mkdir(parents=True)
+    with bank_of([Item.make("Round half up", "Not banker's rounding.", "success")], place) as bank:
+        write_skills(bank, tmp_path / "skills")
+    assert list(exported(tmp_path / "skills")) == ["rbank-shop/SKILL.md"]
+
+
 def test_a_place_that_is_gone_is_no_problem_for_the_others(tmp_path: Path) -> None:
     with bank_of([ROUNDING]) as bank:
         write_skills(bank, tmp_path / "a")

@@ -247,8 +247,17 @@ def test_import_and_learn_take_the_spool_in_and_dry_runs_do_not(bank: Path, tmp_
     turn(bank)
     transcript = claude_transcript(tmp_path / "another.jsonl", "")
     run("import", str(bank), str(transcript), "--dry-run", cwd=tmp_path, env=environment)
-    run("learn", str(bank), "--due", "--dry-run", cwd=tmp_path, env=environment)
+    said = run("learn", str(bank), "--due", "--dry-run", cwd=tmp_path, env=environment)
+    assert "5 lines that hooks spooled would be taken in before" in said.err
     assert len(spool(bank).look()) == 5
     said = run("import", str(bank), str(transcript), cwd=tmp_path, env=environment)
     assert "took in 1 turn that hooks saw" in said.err and spool(bank).look() == []
+    assert hooked(sample("codex/UserPromptSubmit"), bank)
+
+
+def test_skills_that_are_brought_up_to_date_leave_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path) -> None:
+    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    turn(bank)
+    said = run("skills", str(bank), "--sync", cwd=tmp_path, env=environment)
+    assert "took in 1 turn that hooks saw" in said.err
     assert hooked(sample("codex/UserPromptSubmit"), bank)

@@ -23,3 +23,11 @@ def take_spool_in(bank: Bank) -> None:
         warn(f"{count(taken.unreadable, 'line')} of the hooks' spool could not be read, and were left out")
     if taken.dropped:
         warn(f"{count(taken.dropped, 'recall')} searched another log than this one, and were left out")
+
+
+def tell_of_spool(bank: Bank) -> None:
+    """Say on standard error what hooks spooled for a bank that a dry run leaves where it is."""
+    from rbank_es.agents.spool import spool_of
+
+    if lines := spool_of(bank.log.place).look():
+        warn(f"{count(len(lines), 'line')} that hooks spooled would be taken in before, and more may be due then")
