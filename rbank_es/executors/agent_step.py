@@ -43,7 +43,7 @@ from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
 from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.toolbox import Toolbox
 
-_NO_ANSWER = frozenset({NO_WORD, "response_too_long"})
+_NO_ANSWER = frozenset({NO_WORD, "response_too_long", "cut"})
 """Failures of one answer: the next may be good."""
 
 _PROMPT_TOO_LONG = frozenset({"context_too_long", "request_too_long"})
@@ -66,8 +66,10 @@ class AgentTask(dspy.Signature):
     context: str = dspy.InputField(desc="How to work, and what is known so far")
     question: str = dspy.InputField(desc="What is to be answered")
     answer: str = dspy.OutputField(desc="The answer, in words")
-    sparql: str = dspy.OutputField(desc="The SPARQL query that the answer rests on; empty if there is none")
-    evidence: dict[str, Any] = dspy.OutputField(desc="Keys of handles, and IRIs, that the answer rests on")
+    sparql: str = dspy.OutputField(desc="The SPARQL query that the answer rests on; empty if there is none", default="")
+    evidence: dict[str, Any] = dspy.OutputField(
+        desc="Keys of handles, and IRIs, that the answer rests on", default_factory=dict
+    )
 
 
 def tool_manual(tools: Toolbox) -> str:

@@ -18,6 +18,7 @@ from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
 from rbank_es.log.run_reader import read_run
 from rbank_es.models.recall_delivery import RecallDelivery, lesson_texts
+from rbank_es.models.reply_syntax import means_nothing
 from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, RecordingDiffers, SubmissionRefused
 from rbank_es.system.registry import Registry, checked_result
 from rbank_es.tools.runtime.run_meter import check_bounds
@@ -99,13 +100,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, given: Any) -> Submission:
         """Return a typed submission of any fields. Raises `SubmissionRefused` without an answer.
 
-        Non-texts become JSON; evidence that is a key, or a list of keys, becomes `{"keys": [...]}`.
+        Non-texts become JSON; evidence that is a key, or a list of keys, becomes `{"keys": [...]}`. Query and evidence
+        are optional: missing, empty and a word for nothing are all the same.
         """
         fields = given if isinstance(given, Mapping) else {"answer": given}
         answer = _words(fields.get("answer"))
         if not answer.strip():
             raise SubmissionRefused("SUBMIT: the answer is empty; submit what you found, or say that it can't be told")
-        return cls(answer=answer, sparql=_words(fields.get("sparql")), evidence=_evidence(fields.get("evidence")))
+        sparql = _words(fields.get("sparql"))
+        sparql = "" if means_nothing(sparql) else sparql
+        return cls(answer=answer, sparql=sparql, evidence=_evidence(fields.get("evidence")))
 
     @property
     def output(self) -> str:
@@ -126,7 +130,7 @@ def _words(value: Any) -> str:
 
 def _evidence(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
-        value = _decoded(value)
+        value = None if means_nothing(value) else _decoded(value)
     if value is None or value in ("", [], ()):
         return {}
     # Through JSON and back, because an event holds plain data only.

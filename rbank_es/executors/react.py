@@ -12,7 +12,9 @@ limit only.
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,9 +107,8 @@ class RecordedReAct(dspy.ReAct):
             thought, name, arguments, code = action.reply, "", {}, ""
             turn = CallOutcome(f"{ERROR}{action.reason}", fault="unreadable")
         else:
-            # Models write tool names in backticks or quotes.
-            thought, name = str(action.next_thought), str(action.next_tool_name).strip().strip("`'\"")
-            arguments = _clean(action.next_tool_args)
+            thought = str(action.next_thought)
+            name, arguments = named_call(str(action.next_tool_name), _clean(action.next_tool_args))
             code = _json({"tool": name, "args": arguments})
             self._recorder.begin_code()
             turn = self._call(name, arguments)
@@ -146,6 +147,31 @@ class RecordedReAct(dspy.ReAct):
             return _failed("sub_call_failed", words, "give other arguments, or go on without it", "tool_failed")
         failed = isinstance(answer, Mapping) and answer.get("ok") is False
         return CallOutcome(_json(answer), fault="tool_failed" if failed else None)
+
+
+_CALL = re.compile(r"`?([A-Za-z_]\w*)`?\s*\(")
+"""The beginning of a call, or of a line of the manual, where a tool's name belongs."""
+
+
+def named_call(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of a tool and its arguments, as models write them: in quotes, or with the whole call."""
+    name = name.strip().strip("`'\"")
+    call = _CALL.match(name)
+    return (name, arguments) if call is None else (call[1], arguments or _clean(_arguments_of(name)))
+
+
+def _arguments_of(call: str) -> dict[str, Any]:
+    """Return the named arguments of a call that are values; none of a text that is no call, or holds other arguments.
+
+    A manual's line has names in the place of values: they are not taken for values.
+    """
+    try:
+        tree = ast.parse(call, mode="eval").body
+        if not isinstance(tree, ast.Call) or tree.args:
+            return {}
+        return {str(each.arg): ast.literal_eval(each.value) for each in tree.keywords if each.arg}
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return {}
 
 
 def _submitted(arguments: Mapping[str, Any]) -> CallOutcome:

@@ -21,7 +21,7 @@ from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
 from rbank_es.models.replies import DISOWNED, RETRACTION, ModelReply, ReplyReading
-from rbank_es.models.reply_syntax import ReplySection, Span
+from rbank_es.models.reply_syntax import ReplySection, Span, means_nothing
 from rbank_es.policies import ConsolidationPolicy
 from rbank_es.state import BIRTHS
 
@@ -196,7 +196,7 @@ def read_answer(reply: ModelReply | str, entries: str, reason: str) -> ParsedAns
 
 def _is_left_empty(section: ReplySection) -> bool:
     """Return whether a model wrote nothing below a header, or a word for it: with a reason, an empty list."""
-    return section.closed and section.value.strip("`\"'.").casefold() in ("", "none", "null", "empty", "n/a")
+    return section.closed and means_nothing(section.value)
 
 
 def _named(read: ReplyReading, name: str) -> str:

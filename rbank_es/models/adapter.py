@@ -10,26 +10,26 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
 from rbank_es import limits
 from rbank_es.models.dspy_calls import load_dspy
 from rbank_es.models.prompt import Prompt
+from rbank_es.models.reply_syntax import COMPLETED, means_nothing, sections_of
 
 if TYPE_CHECKING:
     from dspy.adapters.chat_adapter import ChatAdapter
 
 _FENCE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
-_HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _OPENING = re.compile(r"[\[{]")
 
 
 def adapter() -> ChatAdapter:
     """Return the adapter of all callers. It makes no second call when an answer can't be parsed.
 
-    Its `parse` raises dspy's `AdapterParseError` and nothing else.
+    Its `parse` reads the fields of an answer up to its end marker; those with a default may be missing, or say nothing.
     """
     made: ChatAdapter = _bounded_adapter()(use_json_adapter_fallback=False)
     return made
@@ -47,15 +47,24 @@ def _bounded_adapter() -> type[Any]:
             return untyped(super().format_user_message_content(*arguments, **named))
 
         def parse(self, signature: Any, completion: str) -> dict[str, Any]:
-            typed = {name for name, field in signature.output_fields.items() if field.annotation is not str}
-            try:
-                read: dict[str, Any] = super().parse(signature, repairable(completion, typed))
-            # Unchanged, because executors read from it which fields the answer had.
-            except dspy.AdapterParseError:
-                raise
-            except Exception as error:  # the repair may raise anything
-                reason = f"{type(error).__name__}: {error}"
-                raise dspy.AdapterParseError("ChatAdapter", signature, _shown(completion), _shown(reason)) from None
+            """Return the fields of an answer. Raises `AdapterParseError`, in words for the model, and nothing else."""
+            from dspy.adapters.utils import apply_output_field_defaults
+
+            types = {name: field.annotation for name, field in signature.output_fields.items()}
+            optional = {name for name, field in signature.output_fields.items() if not field.is_required()}
+            found = dict[str, Any]()
+            for name, text in answered_fields(completion, types).items():
+                if name in optional and means_nothing(text):
+                    continue
+                try:
+                    found[name] = text if types[name] is str else _typed(name, text, types[name])
+                except ValueError as error:
+                    if name not in optional:
+                        raise dspy.AdapterParseError("ChatAdapter", signature, _shown(completion), str(error)) from None
+                    found[name] = text
+            read: dict[str, Any] = apply_output_field_defaults(signature, found)
+            if read.keys() != types.keys():
+                raise dspy.AdapterParseError("ChatAdapter", signature, _shown(completion), parsed_result=read)
             return read
 
     return BoundedAdapter
@@ -92,33 +101,35 @@ def untyped(content: str) -> str:
 
 # ---------------------------------------------------------------- answers
 
+_NUMBERED = re.compile(r"(\w+?)_\d{1,3}")
 
-def repairable(completion: str, typed: set[str]) -> str:
-    """Return an answer that dspy parses in bounded time: `typed` fields are JSON, or `LM_REPAIRED_CHARS` at most.
 
-    Longer fields in Python's notation, in a fence, or with words around them are rewritten as JSON. Raises ValueError
-    for a long field that holds none.
+def answered_fields(completion: str, outputs: Collection[str]) -> dict[str, str]:
+    """Return the text of each output field that an answer has: the first of a name, up to the end marker.
+
+    A name with a number is read without it, because models imitate the history of their steps.
     """
-    if len(completion) <= limits.LM_REPAIRED_CHARS:
-        return completion
-    return "\n".join(_rewritten(completion, typed))
+    found = dict[str, str]()
+    for section in sections_of(completion):
+        if section.name == COMPLETED and found:
+            break
+        numbered = _NUMBERED.fullmatch(section.name)
+        name = section.name if section.name in outputs or numbered is None else numbered[1]
+        if name in outputs:
+            found.setdefault(name, section.value)
+    return found
 
 
-def _rewritten(completion: str, typed: set[str]) -> Iterator[str]:
-    """Yield the sections of an answer, split at headers as dspy does."""
-    name, lines = None, list[str]()
-    # None stands for the end, which yields the last section as a header yields the one before it.
-    for line in [*completion.splitlines(), None]:
-        head = _HEADER.match(line.strip()) if line is not None else None
-        if line is not None and head is None:
-            lines.append(line)
-            continue
-        text = "\n".join(lines)
-        yield _as_json(str(name), text) if name in typed and len(text) > limits.LM_REPAIRED_CHARS else text
-        if line is None or head is None:
-            return
-        name, lines = head[1], [line[line.index(head[0]) + len(head[0]) :].strip()]
-        yield head[0]
+def _typed(name: str, text: str, annotation: Any) -> Any:
+    """Return the value of a field that is no text. Raises ValueError in words for the model."""
+    from dspy.adapters.utils import parse_value
+
+    repairable = text if len(text) <= limits.LM_REPAIRED_CHARS else _as_json(name, text)
+    try:
+        return parse_value(repairable, annotation)
+    except Exception:  # the repair may raise anything
+        wanted = "a JSON object" if get_origin(annotation) is dict else "of the form that was asked for"
+        raise ValueError(f"`{name}` is not {wanted}") from None
 
 
 def _as_json(name: str, text: str) -> str:

@@ -25,6 +25,7 @@ from rbank_es.models.model_call import (
     failed,
     said_by,
 )
+from rbank_es.models.reply_syntax import has_ended
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -105,8 +106,9 @@ def price_of(request: LmRequest, response: LmResponse, provider: str, model: str
 class DspyEngine:
     """The engine of a `dspy.LM` in a role: its calls are recorded, and fail with dspy's own kind of error."""
 
-    def __init__(self, recorder: RecordingEngine) -> None:
-        self._recorder = recorder
+    def __init__(self, recorder: RecordingEngine, *, whole: bool = False) -> None:
+        """Wrap the recorder. `whole`: a reply that its bound ended before its end marker is a failure, `cut`."""
+        self._recorder, self._whole = recorder, whole
 
     def complete(self, request: Request) -> Response:
         """Return the recorded response to a request. Raises `LmFailed` as an error of dspy's own kind."""
@@ -117,6 +119,10 @@ class DspyEngine:
             made = self._recorder.complete(msgspec.convert(request_to_dict(request), LmRequest))
         except LmFailed as failure:
             raise for_dspy(failure) from failure.__cause__
+        if self._whole and made.finish_reason == "length" and not has_ended(made.text):
+            tokens = made.usage.get("output_tokens")
+            bound = f"{tokens:,} tokens" if isinstance(tokens, int) and tokens else "its bound"
+            raise for_dspy(failed("cut", f"it was cut at {bound}: be shorter"))
         return response_from_dict(made.data)
 
 

@@ -64,6 +64,7 @@ HINTS = {
     "context_too_long": "Choose a model that reads more, or smaller budgets",
     "server_error": "The provider has a fault; run again later",
     "bad_response": "If it happens again, check that the address is that of a model",
+    "cut": "Allow longer answers with --lm-arg max_tokens=N",
     "response_too_long": "Limit it with --lm-arg max_tokens=N",
     "request_too_long": "Use smaller budgets, or fewer iterations",
     "interrupted": "It was stopped from outside",

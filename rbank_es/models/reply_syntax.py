@@ -41,6 +41,15 @@ TWICE = object()
 
 COMPLETED = "completed"
 """The section that ends an answer, by dspy's adapter."""
+
+_NOTHING = frozenset({"", "none", "null", "empty", "n/a"})
+
+
+def means_nothing(text: str) -> bool:
+    """Return whether a field is left empty, or holds a word for it."""
+    return text.strip(" \t\r\n`\"'.").casefold() in _NOTHING
+
+
 # ---------------------------------------------------------------- thinking
 
 _THOUGHT = (
@@ -276,6 +285,12 @@ def sections_of(text: str) -> Iterator[ReplySection]:
         end = following.start() if following is not None else len(text)
         value = text[mark.end() : end].strip()
         yield ReplySection(mark[1].casefold(), value, Span(mark.start(), end), following is not None)
+
+
+def has_ended(text: str) -> bool:
+    """Return whether an answer has its end marker behind a section."""
+    names = [each.name for each in sections_of(text)]
+    return COMPLETED in names[1:]
 
 
 def first_paragraph(text: str, span: Span) -> Span:

@@ -103,7 +103,8 @@ class Lms:
         dspy = load_dspy()
         try:
             # No cache: it would return the same sample to all rollouts. No retries: each must be recorded.
-            lm: LM = dspy.LM(self.choice(role).name, engine=DspyEngine(engine), cache=False, num_retries=0, **plain)
+            asked = DspyEngine(engine, whole=role == "agent")
+            lm: LM = dspy.LM(self.choice(role).name, engine=asked, cache=False, num_retries=0, **plain)
         except dspy.LMConfigurationError as error:
             raise BadInput(f"{self.choice(role).name}: {error.message}") from None
         return lm

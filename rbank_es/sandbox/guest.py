@@ -280,7 +280,9 @@ class Workspace:
             if self._names.get(name) is function:
                 del self._names[name]
         self._given = {each["name"]: self._function(each) for each in asked["tools"]}
-        fields = [{"name": name, "kind": "POSITIONAL_OR_KEYWORD"} for name in asked["outputs"] or ["output"]]
+        # An answer alone is a result: what stands beside it is optional.
+        first, *others = [{"name": name, "kind": "POSITIONAL_OR_KEYWORD"} for name in asked["outputs"] or ["output"]]
+        fields = [first, *({**each, "default": "None"} for each in others)]
         self._given["SUBMIT"] = function_of("SUBMIT", "Hand in the result and end.", fields, submit)
         self._names.update(self._given)
         return "registered"

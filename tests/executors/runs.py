@@ -31,6 +31,10 @@ Said = str | LmFailed | Callable[[Request], str]
 """What a model says: words, a failure, or what it makes of the request."""
 
 
+class Cut(str):
+    """Words that the provider ended at a bound."""
+
+
 class Turns:
     """A model of a test: its agent says one thing after the other, its sub-model answers every prompt."""
 
@@ -65,9 +69,10 @@ class _Answering:
         self._answer = answer
 
     def complete(self, request: Request) -> Response:
-        message = Message.assistant(self._answer(request))
+        said = self._answer(request)
+        message, finish = Message.assistant(str(said)), "length" if isinstance(said, Cut) else "stop"
         usage = Usage(input_tokens=10, output_tokens=5)
-        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+        return Response(id=None, model=request.model, message=message, finish_reason=finish, usage=usage)
 
 
 def code(text: str, reasoning: str = "I think.") -> str:

@@ -13,11 +13,12 @@ from tests.sandbox.sandboxes import require_dspy
 require_dspy()
 from rbank_es.errors import LmFailed  # noqa: E402
 from rbank_es.models.scripted_model import rendered  # noqa: E402
-from tests.executors.contract import ExecutorContract, tool_calls  # noqa: E402
+from tests.executors.contract import tool_calls  # noqa: E402
 from tests.executors.runs import call  # noqa: E402
+from tests.executors.section_replies import SectionReplies  # noqa: E402
 
 
-class TestReact(ExecutorContract):
+class TestReact(SectionReplies):
     name = "react"
     interpreters = None
 
@@ -44,6 +45,42 @@ class TestReact(ExecutorContract):
         made = self.setting(tmp_path, call(name, {"word": "rock"}), self.submits())
         made.run(self.name)
         assert [each.tool for each in tool_calls(made)] == ["find"]
+
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("find(word='rock', k=2)", {}),
+            ("find(word, k=6) - Find lights by a word. Example: find('rock')['key']", {"word": "rock", "k": 2}),
+            ("`find`(word)", {"word": "rock", "k": 2}),
+            ("find(word='sand')", {"word": "rock", "k": 2}),
+        ],
+    )
+    def test_a_call_or_a_line_of_the_manual_names_its_tool(self, tmp_path: Path, name: str, arguments: Any) -> None:
+        """Arguments where they belong count; those of the call where there are none, if they are values."""
+        made = self.setting(tmp_path, call(name, arguments), self.submits())
+        made.run(self.name)
+        assert json.loads(str(made.steps[0].code)) == {"tool": "find", "args": {"word": "rock", "k": 2}}
+
+    def test_names_in_the_place_of_values_are_no_answer(self, tmp_path: Path) -> None:
+        """The line of the prompt that shows how to submit was copied, and nothing was found yet."""
+        made = self.setting(tmp_path, call("SUBMIT(answer=depth, sparql=query, evidence=keys)"), self.submits())
+        result = made.run(self.name)
+        assert [step.fault for step in result.steps] == ["refused", None]
+
+    def test_numbered_headers_are_read(self, tmp_path: Path) -> None:
+        """As the history numbers its steps."""
+        said = call("find", {"word": "rock"}).replace("tool_name ##", "tool_name_0 ##").replace("args ##", "args_0 ##")
+        made = self.setting(tmp_path, said, self.submits())
+        made.run(self.name)
+        assert [each.tool for each in tool_calls(made)] == ["find"]
+
+    def test_why_arguments_cant_be_read_is_said_in_words_for_the_agent(self, tmp_path: Path) -> None:
+        """It was another library's message, with the address of its pages."""
+        said = rendered({"next_thought": "t", "next_tool_name": "find", "next_tool_args": "None"})
+        made = self.setting(tmp_path, said, self.submits())
+        made.run(self.name)
+        told = str(made.steps[0].output)
+        assert "`next_tool_args` is not a JSON object" in told and "ydantic" not in told and "http" not in told
 
     @pytest.mark.parametrize("name", ["SUBMIT", "submit", "`Submit`"])
     def test_submit_may_be_written_in_any_case(self, tmp_path: Path, name: str) -> None:

@@ -11,9 +11,10 @@ from rbank_es.errors import LmFailed  # noqa: E402
 from rbank_es.executors.executor import RunLimits, executor_class  # noqa: E402
 from tests.executors.contract import CodeContract  # noqa: E402
 from tests.executors.runs import TASK, Setting, code, local  # noqa: E402
+from tests.executors.section_replies import SectionReplies  # noqa: E402
 
 
-class TestRlm(CodeContract):
+class TestRlm(CodeContract, SectionReplies):
     name = "rlm"
 
     def test_a_context_of_the_largest_budgets_is_shown_whole(self, tmp_path: Path) -> None:

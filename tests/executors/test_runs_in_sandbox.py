@@ -81,7 +81,7 @@ BAD: dict[str, str | None] = {
     "find(": "syntax",
     "find('rock', nothing=1)": "raised",
     "no_such_tool()": "raised",
-    "SUBMIT(answer='only')": "raised",
+    "SUBMIT(sparql='only')": "raised",
     "SUBMIT(answer='', sparql='', evidence={})": "refused",
     "print('x' * 2_000_000)": None,
     "2**70": None,
@@ -97,6 +97,13 @@ def test_what_code_does_costs_a_step_and_no_variable(name: str, tmp_path: Path) 
     assert [step.fault for step in result.steps[1:-1:2]] == list(BAD.values())
     assert {step.output.strip() for step in result.steps[2:-1:2]} == {"7"}
     assert max(len(step.output) for step in result.steps) < 60_000
+
+
+def test_an_answer_alone_is_a_submission(name: str, tmp_path: Path) -> None:
+    """It was an error of the code: SUBMIT asked for all three."""
+    for number, given in enumerate(("'Three.'", "answer='Three.', sparql=None, evidence=None")):
+        result = Setting(tmp_path / f"bank-{number}", [code(f"SUBMIT({given})")]).run(name, in_sandbox())
+        assert (result.outcome, result.answer, result.sparql, result.evidence) == ("submitted", "Three.", "", {})
 
 
 def test_a_submission_that_is_no_json_is_typed_too(name: str, tmp_path: Path) -> None:

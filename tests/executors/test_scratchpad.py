@@ -13,9 +13,10 @@ from rbank_es.executors.scratchpad import history_of  # noqa: E402
 from rbank_es.sandbox.interpreter import SessionLost  # noqa: E402
 from tests.executors.contract import CodeContract, Dying  # noqa: E402
 from tests.executors.runs import TASK, code  # noqa: E402
+from tests.executors.section_replies import SectionReplies  # noqa: E402
 
 
-class TestScratchpad(CodeContract):
+class TestScratchpad(CodeContract, SectionReplies):
     name = "scratchpad"
 
     def test_the_prompt_holds_the_latest_steps_whole_and_each_earlier_one_as_a_line(self, tmp_path: Path) -> None:
