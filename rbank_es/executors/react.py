@@ -104,7 +104,8 @@ class RecordedReAct(dspy.ReAct):
         index = self._recorder.next_step()
         action = self._ask(self.react, inputs)
         if isinstance(action, Unreadable):
-            thought, name, arguments, code = action.reply, "", {}, ""
+            thought, name, code = action.reply, "", ""
+            arguments: dict[str, Any] = {}
             turn = CallOutcome(f"{ERROR}{action.reason}", fault="unreadable")
         else:
             thought = str(action.next_thought)
