@@ -28,7 +28,7 @@ MARKER = "rbank-recall"
 def main(arguments: Sequence[str], *, time_s: float = limits.HOOK_TIME_S) -> None:
     """Answer one event and end the process with exit code 0, whatever happens."""
     gc.disable()  # a process that ends at once needs no collection: 3 ms
-    clock = HookClock(time_s)
+    clock = HookClock(time_s, lambda: os._exit(0))
     with suppress(BaseException):
         _import_msgspec()
         answer = respond(_standard_input(), _given_bank(arguments), clock)
@@ -52,7 +52,7 @@ def _import_msgspec() -> None:
 class HookClock:
     """The end of a hook's time: whoever claims it first, the answer or the clock, is the only one to act."""
 
-    def __init__(self, time_s: float, end: Callable[[], None] = lambda: os._exit(0)) -> None:
+    def __init__(self, time_s: float, end: Callable[[], None]) -> None:
         """Start the clock; at the end of the time, note it in the spool and call `end`."""
         self.note: Callable[[], object] = lambda: None
         self._end, self._claim = end, threading.Lock()

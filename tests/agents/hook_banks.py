@@ -60,7 +60,7 @@ def sample(name: str) -> dict[str, Any]:
 def hooked(event: Mapping[str, Any] | bytes, bank: Path | None = None) -> str:
     """The text that a hook gives for an event in this process; empty for none."""
     data = event if isinstance(event, bytes) else json.dumps(event).encode()
-    answer = respond(data, None if bank is None else str(bank), HookClock(PATIENT_S))
+    answer = respond(data, None if bank is None else str(bank), HookClock(PATIENT_S, lambda: None))
     if not answer:
         return ""
     said = json.loads(answer)["hookSpecificOutput"]

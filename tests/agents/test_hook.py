@@ -99,7 +99,7 @@ def test_a_prompt_is_answered_with_the_lesson_that_fits_as_background_with_a_mar
 
 
 def test_the_answer_has_the_form_of_the_sample(bank: Path) -> None:
-    answer = json.loads(respond(json.dumps(prompt()).encode(), str(bank), HookClock(60)))
+    answer = json.loads(respond(json.dumps(prompt()).encode(), str(bank), HookClock(60, lambda: None)))
     form = json.loads((SAMPLES / "hooks" / "answer-context.json").read_bytes())
     assert answer.keys() == form.keys() and answer["hookSpecificOutput"].keys() == form["hookSpecificOutput"].keys()
 
