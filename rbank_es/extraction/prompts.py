@@ -16,9 +16,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import MissingExtra
 from rbank_es.extraction.candidates import ParsedAnswer, Usable, read_answer
-from rbank_es.extraction.judged_run import clip
 from rbank_es.models.adapter import signature_of
-from rbank_es.models.prompt import Message
+from rbank_es.models.prompt import asked_again
 from rbank_es.models.prompt_table import ENTRIES, WHY_NONE, PromptKind, prompt_for
 from rbank_es.policies import SuccessFailure
 
@@ -119,7 +118,7 @@ def ask(
         asked = _read(read_answer(reply, ENTRIES, WHY_NONE), make, number)
         if asked.settled:
             break
-        messages = [*messages, *_complaint(reply.text, asked)]
+        messages = asked_again(messages, reply.text, _complaint(asked))
     return asked
 
 
@@ -130,19 +129,9 @@ def _read(reading: ParsedAnswer, make: Callable[[list[Any]], Usable], number: in
     return ExtractorReply(usable=made, reason=reading.reason, tries=number, readable=True, cut=reading.cut)
 
 
-def _complaint(text: str, asked: ExtractorReply) -> list[Message]:
-    """Return the messages that continue the conversation: the model's answer, and why it is unusable."""
-    flaws = ", ".join(f"entry {number}: {flaw}" for number, flaw in enumerate(asked.usable.flaws, 1))
-    unread = (
-        UNREADABLE.replace("could not be read.", f"could not be read: {asked.problem}.")
-        if asked.problem
-        else UNREADABLE
-    )
-    wrong = f"No item could be made of your list ({flaws}). {UNREADABLE}" if asked.readable else unread
-    return [
-        {"role": "assistant", "content": clip(text, limits.EXTRACTION_SHOWN_AGAIN_CHARS)},
-        {
-            "role": "user",
-            "content": f"{clip(wrong, limits.EXTRACTION_SHOWN_AGAIN_CHARS)} Answer again, in the same form.",
-        },
-    ]
+def _complaint(asked: ExtractorReply) -> str:
+    """Return in words for the model why its answer is unusable."""
+    if asked.readable:
+        flaws = ", ".join(f"entry {number}: {flaw}" for number, flaw in enumerate(asked.usable.flaws, 1))
+        return f"No item could be made of your list ({flaws}). {UNREADABLE}"
+    return UNREADABLE.replace("read.", f"read: {asked.problem}.", 1) if asked.problem else UNREADABLE

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,8 +15,9 @@ from rbank_es.judging.verdict import Finding, Verdict, bounded
 from rbank_es.judging.verdict_reply import LmReply, read_reply
 from rbank_es.models.adapter import signature_of
 from rbank_es.models.call_recorder import NO_WORD
-from rbank_es.models.prompt import Prompt
+from rbank_es.models.prompt import Message, Prompt, asked_again
 from rbank_es.models.prompt_table import prompt_for
+from rbank_es.models.replies import ModelReply
 from rbank_es.policies import LmJudging
 from rbank_es.policies.run_policies import Strictness
 from rbank_es.sparql.results import row_line
@@ -191,24 +192,36 @@ def within(text: str, chars: int) -> str:
 
 
 def _reply(lms: Lms, asked: dict[str, str], prompt: Prompt) -> LmReply:
-    problem, before = "", len(lms.calls.ids)
+    found = settled_reply(lms, prompt.messages(asked), read_reply)
+    if isinstance(found, LmReply):
+        return found
+    return LmReply("undecided", f"{limits.JUDGE_TRIES} replies gave no one verdict; of the last one: {found}")
+
+
+Reading = TypeVar("Reading")
+
+
+def settled_reply(lms: Lms, messages: list[Message], read: Callable[[ModelReply], Reading | str]) -> Reading | str:
+    """Return what was read in a judge's reply, or why its last one can't be read, after `JUDGE_TRIES` tries.
+
+    After a reply that can't be read the model is asked again, with it and the reason; after a lost connection without.
+    Raises `LmFailed` if the model gave no reply.
+    """
+    problem: Reading | str = ""
+    before = len(lms.calls.ids)
     for left in reversed(range(limits.JUDGE_TRIES)):
         try:
-            found = _once(lms, asked, prompt, problem)
+            # At 0, because the verdict on the same run should be the same again.
+            reply = lms.ask("judge", messages, temperature=0.0)
         except LmFailed as failure:
             if not left or not may_ask_again(failure, len(lms.calls.ids) - before):
                 raise
             continue
-        if isinstance(found, LmReply):
-            return found
-        problem = found
-    return LmReply("undecided", f"{limits.JUDGE_TRIES} replies gave no one verdict; of the last one: {problem}")
-
-
-def _once(lms: Lms, asked: dict[str, str], prompt: Prompt, problem: str) -> LmReply | str:
-    """Ask once; return the reply, or why it can't be read."""
-    # At 0, because the verdict on the same run should be the same again.
-    return read_reply(lms.ask("judge", prompt.messages(asked, problem), temperature=0.0))
+        problem = read(reply)
+        if not isinstance(problem, str):
+            break
+        messages = asked_again(messages, reply.text, f"Your reply could not be read: {problem}.")
+    return problem
 
 
 # ---------------------------------------------------------------- principles and past cases

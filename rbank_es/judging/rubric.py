@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.errors import JudgeFailed, LmFailed
-from rbank_es.judging.lm_judge import may_ask_again, within
+from rbank_es.errors import JudgeFailed
+from rbank_es.judging.lm_judge import settled_reply, within
 from rbank_es.judging.verdict import bounded
 from rbank_es.models.prompt_table import RATING_MOST, prompt_for
 from rbank_es.models.replies import ModelReply, ReplyReading
@@ -87,26 +87,12 @@ def rate(rubric: Rubric, text: str, lms: Lms, *, task: str = "", query: str = ""
         "query": within(query, limits.JUDGE_QUERY_CHARS),
         "steps": within(steps, limits.JUDGE_STEPS_CHARS),
     }
-    before, problem = len(lms.calls.ids), ""
-    for left in reversed(range(limits.JUDGE_TRIES)):
-        try:
-            reply = _asked(lms, asked, problem)
-        except LmFailed as failure:
-            if not left or not may_ask_again(failure, len(lms.calls.ids) - before):
-                raise
-            continue
-        found = read_rating(reply, rubric)
-        if not isinstance(found, str):
-            scores, reason = found
-            return Rating(scores=scores, reason=bounded(reason), calls=tuple(lms.calls.ids[before:]))
-        problem = found
-    raise JudgeFailed(rubric.judge, f"{limits.JUDGE_TRIES} replies could not be read; of the last one: {problem}")
-
-
-def _asked(lms: Lms, asked: Mapping[str, str], problem: str) -> ModelReply:
-    """Return the model's reply."""
-    # At 0, because the rating of the same text should be the same again.
-    return lms.ask("judge", prompt_for("rating").messages(asked, problem), temperature=0.0)
+    before = len(lms.calls.ids)
+    found = settled_reply(lms, prompt_for("rating").messages(asked), lambda reply: read_rating(reply, rubric))
+    if isinstance(found, str):
+        raise JudgeFailed(rubric.judge, f"{limits.JUDGE_TRIES} replies could not be read; of the last one: {found}")
+    scores, reason = found
+    return Rating(scores=scores, reason=bounded(reason), calls=tuple(lms.calls.ids[before:]))
 
 
 def read_rating(reply: ModelReply | str, rubric: Rubric) -> tuple[dict[str, int], str] | str:

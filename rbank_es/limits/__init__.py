@@ -440,7 +440,7 @@ EXTRACTION_PROPOSALS = 10
 # Answers of an extracting model that are parsed before it is given up; each time it gets the fault of the last.
 EXTRACTION_TRIES = 3
 # Characters that an extracting model is shown of its own unusable answer, and of the reason why it is unusable.
-EXTRACTION_SHOWN_AGAIN_CHARS = 2_000
+SHOWN_AGAIN_CHARS = 2_000
 # Characters below which steps are not shown at all: two truncated steps and the note between them need that many.
 EXTRACTION_TRAJECTORY_LEAST_CHARS = 200
 # What an extracting model is shown of a run's steps, of all rollouts together, and of a task, answer, query or reason.

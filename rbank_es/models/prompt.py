@@ -6,9 +6,11 @@ The messages have the form of dspy's chat adapter, character for character: sect
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
+
+from rbank_es import limits
 
 _HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _STRUCTURE = "All interactions will be structured in the following way, with the appropriate values filled in."
@@ -16,9 +18,6 @@ _COMPLETED = "[[ ## completed ## ]]"
 
 Message = dict[str, str]
 """A message of a conversation: its `role` (system, user, assistant) and its `content`."""
-
-PROBLEM = "What was wrong with your last reply"
-"""The description of the field `problem` of a second question."""
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -41,17 +40,14 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
         """Return the prompt with a further paragraph of instructions; itself for an empty one."""
         return msgspec.structs.replace(self, instructions=f"{self.instructions}\n\n{more}") if more else self
 
-    def messages(self, given: Mapping[str, str], problem: str = "") -> list[Message]:
+    def messages(self, given: Mapping[str, str]) -> list[Message]:
         """Return the system's message and the user's, with the given text of each input field.
 
-        `problem` says what was wrong with the last reply, in a field of its own. Field markers are taken out of every
-        text, because an agent's answer must not begin another field of the prompt.
+        Field markers are taken out of every text, because an agent's answer must not begin another field of the prompt.
         """
-        asked = msgspec.structs.replace(self, inputs={**self.inputs, "problem": PROBLEM}) if problem else self
-        texts = {**given, **({"problem": problem} if problem else {})}
-        parts = [f"[[ ## {name} ## ]]\n{unmarked(texts[name])}" for name in asked.inputs]
-        user = "\n\n".join([*parts, asked._reminder()]).strip()
-        return [{"role": "system", "content": asked._system()}, {"role": "user", "content": user}]
+        parts = [f"[[ ## {name} ## ]]\n{unmarked(given[name])}" for name in self.inputs]
+        user = "\n\n".join([*parts, self._reminder()]).strip()
+        return [{"role": "system", "content": self._system()}, {"role": "user", "content": user}]
 
     def _system(self) -> str:
         inputs = _listed({name: ("str", desc) for name, desc in self.inputs.items()})
@@ -72,6 +68,17 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
             f"Respond with the corresponding output fields, starting with the field {fields}, and then ending with "
             f"the marker for `{_COMPLETED}`."
         )
+
+
+def asked_again(messages: Sequence[Message], reply: str, wrong: str) -> list[Message]:
+    """Return a conversation that goes on with the model's reply, and with what was wrong with it.
+
+    All that was said stays as it was, so that a provider's cache of the beginning holds, and no request is made twice.
+    """
+    most = limits.SHOWN_AGAIN_CHARS
+    said = reply if len(reply) <= most else f"{reply[:most]}…"
+    told = f"{wrong if len(wrong) <= most else f'{wrong[:most]}…'} Answer again, in the same form."
+    return [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": told}]
 
 
 def _listed(fields: Mapping[str, tuple[str, str]]) -> str:

@@ -104,7 +104,12 @@ def without_thinking(text: str) -> OwnWords:
 
 # ---------------------------------------------------------------- JSON
 
-_OPENING = re.compile(r"""\{(?=\s{0,99}(?:["'}\w]|//|/\*))|\[(?=\s{0,99}[\[\]{"'\w-])""")
+_OPENING = re.compile(
+    r"""\{(?=\s{0,99}(?:["'}\w]|//|/\*))|\[(?=\s{0,99}[\[\]{"'\w-])|"""
+    # An object by the name of its schema: MemoryItem(title=…).
+    r"""\b[A-Z]\w{0,60}\((?=\s{0,99}\w{1,60}\s{0,9}=)"""
+)
+_NAMED = re.compile(r"\w\(\s{0,99}\w{1,60}\s{0,9}=")
 BEGUN = re.compile(r"""\{\s{0,99}["'](\w*)["']?(?:\s{0,99}:\s{0,99}(\[))?""")
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
 
@@ -183,8 +188,8 @@ def values_in(text: str) -> tuple[list[ReplyValue], list[Span], bool]:
         at = start + 1
         end = closing(text, start)
         if end is None:
-            open_.append(Span(start, len(text)))
-        elif ":" in text[start:end]:
+            open_ += [Span(start, len(text))] if text[start] in _CLOSES else []
+        elif ":" in text[start:end] or _NAMED.search(text, start, end):
             found.append(ReplyValue(_literal(text[start:end]), text[start:end], Span(start, end)))
             at = end
     return found, open_, failed >= limits.REPLY_BRACKETS
@@ -220,9 +225,19 @@ def _literal(text: str) -> Any:
     if lenient is not None:
         return lenient
     try:
-        return ast.literal_eval(text)
+        return ast.literal_eval(_Objects().visit(ast.parse(text, mode="eval")))
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return None
+
+
+class _Objects(ast.NodeTransformer):
+    """Makes a dictionary of a call with named arguments alone, which writes an object by the name of its schema."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if node.args or not all(each.arg for each in node.keywords):
+            return node
+        names: list[ast.expr | None] = [ast.Constant(each.arg) for each in node.keywords]
+        return ast.Dict(names, [self.visit(each.value) for each in node.keywords])
 
 
 # ---------------------------------------------------------------- layout

@@ -79,8 +79,18 @@ def test_a_reply_that_can_not_be_read_is_asked_for_again_with_what_was_wrong(ban
     with models(bank, engine) as lms:
         assert judge_by_lm(RUN, lms).verdict == "success"
     assert len(calls(bank)) == 2
-    assert "problem" not in engine.requests[0].messages[-1].text
-    assert "[[ ## problem ## ]]" in engine.requests[1].messages[-1].text
+    first, second = engine.requests
+    assert second.system == first.system and second.messages[:1] == first.messages
+    assert [message.text for message in second.messages[1:2]] == ["I think it is fine."]
+    assert "Your reply could not be read: none of the words" in second.messages[-1].text
+
+
+def test_no_question_of_a_judge_is_put_twice(bank: Bank) -> None:
+    """The third was the second again, at temperature 0."""
+    engine = Replies("I think it is fine.")
+    with models(bank, engine) as lms:
+        judge_by_lm(RUN, lms)
+    assert len({call.request_key for call in calls(bank)}) == len(calls(bank)) == limits.JUDGE_TRIES
 
 
 @pytest.mark.parametrize(

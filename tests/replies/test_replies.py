@@ -31,7 +31,7 @@ def reading(role: str, reply: ModelReply) -> Any:
     if role == "guide":
         return bool(read_guide(reply.text).text)
     entries = read_answer(reply, "memory_items", "why_none").entries
-    return None if entries is None else [each["title"] for each in entries]
+    return None if entries is None else [each.get("title") for each in entries]
 
 
 @pytest.mark.parametrize("role", ["judge", "extractor", "guide"])
