@@ -10,6 +10,8 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from rbank_es.agents.spool import SpoolLines, seconds_of, spool_of
 from rbank_es.agents.spooled_turns import (
     FORM,
@@ -18,11 +20,14 @@ from rbank_es.agents.spooled_turns import (
     proof_of,
     run_of,
     turns_of,
+    unsent_of,
     with_recalls,
 )
 from rbank_es.agents.transcripts.transcript_events import EventWriter
 from rbank_es.agents.transcripts.transcript_importers import transcript_runs
 from rbank_es.errors import BadInput
+from rbank_es.events import Event, RunFinished
+from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.redaction import secrets
 from rbank_es.exchange.file_import import import_parsed
 from rbank_es.exchange.importer import ImportUnit, Parsed, sized
@@ -97,7 +102,18 @@ class _Intake:
         self.proved += has_transcript
         if proved:
             self.delivered_s = max(self.delivered_s, *(seconds_of(each) for turn in turns for each in turn.recalls))
-        return with_recalls(units, turns, proved=proved)
+        if proved is not False:
+            return with_recalls(units, turns, proved=proved)
+        told = with_recalls(units, turns, proved=False, unsent=unsent_of(turns, run))
+        return [replace(unit, events=tuple(map(self._told_anew, unit.events))) for unit in told]
+
+    def _told_anew(self, event: Event) -> Event:
+        """Return an end that the bank has from the transcript alone as another: only the spool tells of a recall."""
+        seq = self._bank.log.seq_of_id(event.id) if isinstance(event, RunFinished) else None
+        known = self._bank.event_at(seq) if seq is not None else None
+        if not isinstance(known, RunFinished) or known.recall_sent is not None:
+            return event
+        return replace(event, id=derived_id(event.id.encode(), "not sent"))
 
     def _checked(self, turn: SpooledTurn) -> SpooledTurn:
         """Return a turn with those of its recalls that searched this log."""

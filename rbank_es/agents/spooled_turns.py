@@ -126,17 +126,21 @@ def run_of(turn: SpooledTurn) -> TranscriptRun:
     return run
 
 
-def with_recalls(units: Sequence[ImportUnit], turns: Sequence[SpooledTurn], *, proved: bool | None) -> list[ImportUnit]:
+def with_recalls(
+    units: Sequence[ImportUnit], turns: Sequence[SpooledTurn], *, proved: bool | None, unsent: tuple[str, ...] = ()
+) -> list[ImportUnit]:
     """Return the units of a run with the recalls of its turns behind its start.
 
-    `proved`: whether a transcript has the markers of all that was given; None where there is no transcript.
+    `proved`: whether a transcript has the markers of all that was given; None where there is no transcript. `unsent`
+    are the items of which it has none.
     """
+    told = {"recall_sent": proved, "recall_unsent": unsent}
     first = units[0].events[0]
     assert isinstance(first, RunStarted)
     recalled = [event for turn in turns for recall in turn.recalls for event in _events_of(recall, first)]
     made: list[ImportUnit] = []
     for number, unit in enumerate(units):
-        events = [replace(each, recall_sent=proved) if isinstance(each, RunFinished) else each for each in unit.events]
+        events = [replace(each, **told) if isinstance(each, RunFinished) else each for each in unit.events]
         if not number:
             events[1:1] = recalled
         made.append(replace(unit, events=tuple(events), lines=frozenset(event.id for event in events)))
@@ -145,14 +149,28 @@ def with_recalls(units: Sequence[ImportUnit], turns: Sequence[SpooledTurn], *, p
 
 def proof_of(turns: Sequence[SpooledTurn], run: TranscriptRun) -> bool | None:
     """Return whether everything that the hook gave in some turns stands in the run; None where it gave nothing."""
-    given = [_mark(recall) for turn in turns for recall in turn.recalls if recall.get("text")]
-    return all(any(mark in text for text in run.contexts) for mark in given) if given else None
+    given = [recall for turn in turns for recall in turn.recalls if recall.get("text")]
+    return all(_is_in(run, recall) for recall in given) if given else None
+
+
+def unsent_of(turns: Sequence[SpooledTurn], run: TranscriptRun) -> tuple[str, ...]:
+    """Return the ids of the items that the hook gave in some turns, and that stand in the run nowhere."""
+    given = [(item, _is_in(run, recall)) for turn in turns for recall in turn.recalls for item in _items(recall)]
+    arrived = {item for item, arrived in given if arrived}
+    return tuple(dict.fromkeys(item for item, _ in given if item not in arrived))
+
+
+def _is_in(run: TranscriptRun, recall: Line) -> bool:
+    return any(_mark(recall) in text for text in run.contexts)
+
+
+def _items(recall: Line) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item for item in recall.get("items") or () if isinstance(item, str)))
 
 
 def _events_of(recall: Line, started: RunStarted) -> Iterator[Event]:
     """Yield the events of a recall; none where the line is not as a hook writes it."""
     text, position = str(recall.get("text") or ""), recall.get("position")
-    items = [item for item in recall.get("items") or () if isinstance(item, str)]
     at = _time(recall)
     with suppress(msgspec.MsgspecError, ValueError, TypeError):
         searches = [msgspec.json.decode(each, type=MemoriesRetrieved) for each in recall.get("retrievals") or ()]
@@ -166,7 +184,7 @@ def _events_of(recall: Line, started: RunStarted) -> Iterator[Event]:
             run=started.run,
             chars=len(text),
             layers=(use,),
-            items=tuple(dict.fromkeys(items)),
+            items=_items(recall),
             texts=(text,),
         )
 

@@ -169,7 +169,7 @@ def _from_log(reader: BankReader, question: RunQuestion, run: RunEvents, chars: 
     events, following = _events(reader, run.run, question, chars)
     return {
         "bound": run.end.bound if run.end is not None else None,
-        "recall_unsent": run.end.recall_unsent if run.end is not None else (),
+        "recall_unsent": run.end.recall_unsent if run.end is not None and run.end.recall_sent is not None else None,
         "judgments": tuple(_judgments(reader, run.run, chars)),
         "layers": tuple(_layers(reader, run, chars)),
         "events_total": sum(1 for _ in reader.bank.log.lines(upto=reader.position, run=run.run)),

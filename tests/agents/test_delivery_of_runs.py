@@ -60,6 +60,11 @@ def test_lessons_in_a_prompt_were_sent(bank: Bank, agent: Callable[[Any], Agent]
         assert (row.recall_sent, unsent) == (True, ())
 
 
+def test_of_a_run_without_recorded_calls_nobody_knows_what_was_sent(bank: Bank) -> None:
+    row, unsent = row_of(bank, lambda run, lessons: None)
+    assert (row.recall_sent, unsent) == (None, None)
+
+
 @pytest.mark.parametrize("agent", [asking, calling])
 def test_lessons_that_reached_no_prompt_are_named(bank: Bank, agent: Callable[[Any], Agent]) -> None:
     recalled: list[Lessons] = []

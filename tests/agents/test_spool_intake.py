@@ -179,6 +179,7 @@ def test_with_a_transcript_the_run_is_its_and_the_marker_proves_the_delivery(
         ]
         (finished,) = [event for event in found if isinstance(event, RunFinished)]
         assert finished.recall_sent is arrived and "lm_called" in map(type_of, found)
+        assert finished.recall_unsent == (() if arrived else (LESSON.id,))
         assert (spool(bank).last()["delivered"] > 0) is arrived
         from rbank_es.exchange import import_paths
 
@@ -198,6 +199,28 @@ def test_a_transcript_that_was_imported_before_is_given_the_recall_later(bank: P
         assert [type_of(event) for event in events(opened, before)] == [
             *("memories_retrieved", "memories_retrieved", "context_built")
         ]
+
+
+def test_a_run_that_was_imported_before_is_told_later_that_its_recall_was_not_sent(bank: Path, tmp_path: Path) -> None:
+    from rbank_es.exchange import import_paths
+
+    path = tmp_path / "session.jsonl"
+    turn(bank, transcript=str(path))
+    claude_transcript(path, "")
+    with Bank.open(bank) as opened:
+        import_paths(opened, [path])
+        [before] = opened.runs().rows
+        lines = {file: file.read_bytes() for file in spool(bank).folder.iterdir()}
+        for _ in range(2):
+            take_spool_in(opened)
+            [after] = opened.runs().rows
+            assert (before.recall_sent, after.recall_sent) == (None, False)
+            assert opened.run(after.run).recall_unsent == (LESSON.id,) and after.verdict == before.verdict
+            position = opened.position
+            for file, data in lines.items():
+                file.write_bytes(data)
+        take_spool_in(opened)
+        assert opened.position == position and import_paths(opened, [path]).appended == 0
 
 
 def test_a_recall_of_another_log_is_dropped(bank: Path, tmp_path: Path) -> None:
