@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import lasting, open_at, whole_bank
+from rbank_es.cli.shared.arguments import bring_up, lasting, open_at, whole_bank
 from rbank_es.cli.shared.output import echo, echo_fields, echo_json, format_size
 from rbank_es.events.readable_text import count, safe_line
 
@@ -40,6 +40,7 @@ def fork(bank: str, new: str, by: str | None, as_json: bool) -> None:
             "head": str(made.head()),
         }
         stored = made.log.storage()
+        bring_up(made)
     if as_json:
         shared = {"parts": stored.parts, "shared_parts": stored.shared_parts}
         echo_json(facts | shared | {"bytes": stored.size_bytes, "shared_bytes": stored.shared_bytes})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +265,29 @@ def test_a_command_that_corrects_leaves_read_models_that_a_hook_can_use(bank: Pa
     run("reject", str(bank), LESSON.id, "--because", "wrong", cwd=tmp_path, env=environment)
     text = hooked(sample("claude-code/UserPromptSubmit"), bank)
     assert other.id in text and LESSON.id not in text
+
+
+@pytest.mark.parametrize("fault", ["missing", "of another release"])
+def test_a_correction_makes_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path, fault: str) -> None:
+    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    other = Item.make("Fix the rounding of a discount early", "Round each line.")
+    with Bank.open(bank) as opened:
+        teach(opened, other)
+        models = opened.read_models().path
+    if fault == "missing":
+        models.unlink()
+    else:
+        with closing(sqlite3.connect(models)) as connection:
+            connection.execute("PRAGMA application_id = 1")
+    assert not hooked(sample("claude-code/UserPromptSubmit"), bank)
+    run("reject", str(bank), LESSON.id, "--because", "wrong", cwd=tmp_path, env=environment)
+    assert other.id in hooked(sample("claude-code/UserPromptSubmit") | {"session_id": "another"}, bank)
+
+
+def test_a_fork_has_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path) -> None:
+    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    run("fork", str(bank), "./trial", cwd=tmp_path, env=environment)
+    assert LESSON.id in hooked(sample("claude-code/UserPromptSubmit"), tmp_path / "trial")
 
 
 def test_import_and_learn_take_the_spool_in_and_dry_runs_do_not(bank: Path, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rbank_es.bank import Bank
 from rbank_es.bank.locator import locate, split_point
 from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded, RBankError
 from rbank_es.events.run_events import RunBounds
-from rbank_es.system.files import replaceable
+from rbank_es.system.files import is_temporary, replaceable
 from rbank_es.system.given_file import read_given, without_mark
 from rbank_es.system.nearest_name import hint
 from rbank_es.system.whole_number import whole_number
@@ -127,7 +127,7 @@ def whole_bank(text: str) -> str:
 def open_whole(text: str) -> Bank:
     """Open the bank of an argument BANK. Raises as `Bank.open` and `whole_bank` do.
 
-    Once the command has ended, read models that are kept of the bank are brought up to date, if it recorded anything.
+    Once the command has ended, the bank's read models are made or brought up to date, if it recorded anything.
     """
     bank = Bank.open(whole_bank(text))
     with suppress(RBankError, OSError):  # whoever reads a damaged log says so
@@ -136,9 +136,15 @@ def open_whole(text: str) -> Bank:
 
 
 def _bring_up(bank: Bank, before: int) -> None:
-    """Bring read models up to what a command recorded: a hook, which can't, gives no lesson while they are behind."""
     with suppress(RBankError, OSError), bank:
-        if bank.position != before and bank.read_models().checkpoints():
+        if bank.position != before:
+            bring_up(bank)
+
+
+def bring_up(bank: Bank) -> None:
+    """Make read models or bring them up to the head: a hook, which can't, gives no lesson while they are behind."""
+    with suppress(RBankError, OSError):
+        if not is_temporary(bank.read_models().path):
             bank.project()
 
 
