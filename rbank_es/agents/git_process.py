@@ -16,8 +16,12 @@ from rbank_es.agents.git_history import Commit, CommitHistory, Move
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.limits import git_limits
 
-_QUIET = ("-c", "core.fsmonitor=false", "-c", "log.showSignature=false", "-c", "core.hooksPath=/dev/null")
+_OFF = ("core.fsmonitor=false", "log.showSignature=false", "log.mailmap=false", "core.hooksPath=/dev/null")
+_OFF = ("core.fsmonitor=false", "log.showSignature=false", "log.mailmap=false", "core.hooksPath=/dev/null")
+_QUIET = tuple(word for setting in _OFF for word in ("-c", setting))
 _ENVIRONMENT = {
+    # For releases of git that don't know of GIT_NO_LAZY_FETCH.
+    "GIT_ALLOW_PROTOCOL": "none",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",

@@ -146,8 +146,11 @@ def _name(given: Mapping[str, Any], key: str) -> str | None:
 
 
 def _text(value: Any, most: int) -> str:
-    """Return a text, or the JSON of any other value, cut at `most` characters."""
+    """Return a text, or the JSON of any other value, cut at `most` characters. Raises `UnreadableEvent`."""
     if value is None:
         return ""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        raise UnreadableEvent("the event is nested too deeply") from None
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -49,6 +49,9 @@ def _import_msgspec() -> None:
         del sys.modules["typing_extensions"]
 
 
+_LATE = "late: the time of a hook was over"
+
+
 class HookClock:
     """The end of a hook's time: whoever claims it first, the answer or the clock, is the only one to act."""
 
@@ -74,6 +77,7 @@ class HookClock:
 def respond(data: bytes, given: str | None, clock: HookClock) -> bytes:
     """Return the answer to an event, empty for none; what was seen is in the spool of the bank then."""
     bank = bank_for(None) if given is None else HookBank(given, "")
+    clock.note = lambda: _note(spool_of(bank.place), _LATE)
     try:
         event = read_event(data)
     except UnreadableEvent as error:
@@ -88,7 +92,7 @@ def respond(data: bytes, given: str | None, clock: HookClock) -> bytes:
         _note(spool, f"{bank.stranger} is not trusted, and was passed over; `rbank-es install --project` trusts it")
     if event.kind != "prompt" or not event.prompt.strip() or not spool.first_of(key, made):
         return b""
-    clock.note = lambda: _note(spool, "late: the time of a hook was over", of=made)
+    clock.note = lambda: _note(spool, _LATE, of=made)
     return _recalled(event, bank, spool, made, clock)
 
 
@@ -168,11 +172,11 @@ def _place(bank: str) -> str:
 
 
 def _standard_input() -> bytes:
-    data, left = b"", limits.HOOK_EVENT_BYTES + 1
+    blocks, left = list[bytes](), limits.HOOK_EVENT_BYTES + 1
     while left > 0 and (block := os.read(0, min(left, 1 << 20))):
-        data += block
+        blocks.append(block)
         left -= len(block)
-    return data
+    return b"".join(blocks)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,10 @@ class ModelCalls:
             with self._mutex:
                 first, self.unrecorded = self.unrecorded is None, self.unrecorded or error
             if first:
-                warnings.warn(f"a model call of run {self.run} was not recorded: {error}", RuntimeWarning, stacklevel=2)
+                # A filter may make an error of the warning, and a foreign exception may have no words.
+                with suppress(Exception):
+                    told = f"a model call of run {self.run} was not recorded: {error}"
+                    warnings.warn(told, RuntimeWarning, stacklevel=2)
 
     def leave(self, made: Callable[[], LmCalled]) -> None:
         """Keep a call for the next `flush`, because a finalizer must not wait for a lock."""

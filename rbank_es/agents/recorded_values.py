@@ -67,7 +67,8 @@ def recorded_amount(number: object, most: float) -> float | None:
     """Return a number from 0 to `most`; None for anything else."""
     if isinstance(number, bool) or not isinstance(number, int | float):
         return None
-    return float(number) if math.isfinite(number) and 0 <= number <= most else None
+    # Compared before it is a float: an integer may be too large for one. NaN is in no range.
+    return float(number) if 0 <= number <= most else None
 
 
 def recorded_settings(given: Mapping[str, object] | None) -> Settings:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ from rbank_es.limits import hook_limits as limits
 
 _OPEN, _PLACE, _LAST = "spool.jsonl", "place", "last.json"
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_CLOSED = re.compile(r"spool-[0-9]{9,}\.jsonl")
 _TRIES = 5
 
 
@@ -81,7 +83,8 @@ class Spool:
 
     def close(self) -> None:
         """Close the open file, if it has lines, under the next number; give up the oldest beyond the limit."""
-        with suppress(FileNotFoundError), self._locked(fcntl.LOCK_EX, make=False):
+        # What is no file in the place of the open one, no hook writes to either.
+        with suppress(OSError), self._locked(fcntl.LOCK_EX, make=False):
             closed = self.closed()
             number = int(closed[-1].stem.rpartition("-")[2]) + 1 if closed else 1
             (self.folder / _OPEN).rename(self.folder / f"spool-{number:09d}.jsonl")
@@ -90,12 +93,12 @@ class Spool:
 
     def closed(self) -> list[Path]:
         """Return the closed files, oldest first."""
-        return sorted(path for path in self.folder.glob("spool-*.jsonl") if path.stem[6:].isdigit())
+        return sorted(path for path in self.folder.glob("spool-*.jsonl") if _CLOSED.fullmatch(path.name))
 
     def waiting(self) -> SpoolLines:
         """Close the open file and return the lines of all; they stay until `remove`."""
         self.close()
-        lines, unreadable, files = [], 0, self.closed()
+        lines, unreadable, files = [], 0, [path for path in self.closed() if not _is_folder(path)]
         for path in files:
             given, bad = _read(path)
             lines += given
@@ -108,8 +111,11 @@ class Spool:
 
     def last(self) -> dict[str, float]:
         """Return when a hook last `ran`, and a lesson was last `delivered`, as the lines taken in had it; 0: never."""
-        with suppress(OSError, ValueError, RecursionError):
-            found = json.loads((self.folder / _LAST).read_bytes())
+        from rbank_es.errors import LimitExceeded
+        from rbank_es.system.files import read_regular
+
+        with suppress(OSError, ValueError, RecursionError, LimitExceeded):
+            found = json.loads(read_regular(self.folder / _LAST, limits.SPOOL_LINE_BYTES))
             return {key: float(found[key]) for key in ("ran", "delivered") if isinstance(found.get(key), int | float)}
         return {}
 
@@ -118,12 +124,14 @@ class Spool:
 
         `delivered` is when the last lesson was given that a transcript has.
         """
+        from rbank_es.system.files import write_replacing
+
         if not taken.files:
             return
         known = self.last()
         ran = max([known.get("ran", 0.0), *map(seconds_of, taken.lines)])
         last_times = {"ran": ran, "delivered": max(known.get("delivered", 0.0), delivered)}
-        (self.folder / _LAST).write_bytes(json.dumps(last_times).encode())
+        write_replacing(self.folder / _LAST, [json.dumps(last_times).encode()])
         *whole, last = taken.files
         if kept:
             scratch = last.with_name(f".{last.name}.{secrets.token_hex(8)}.tmp")
@@ -172,14 +180,19 @@ def _is_at(fd: int, path: Path) -> bool:
         return False
 
 
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
 def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
+    from rbank_es.system.files import opened
+
     try:
-        fd = os.open(path, os.O_RDONLY | _SAFELY)
+        with opened(path) as fd, os.fdopen(fd, "rb", closefd=False) as file:
+            # One more line than the limit may end a file.
+            parts = [part for part in file.read(2 * limits.SPOOL_FILE_BYTES).split(b"\n") if part.strip()]
     except OSError:
         return [], 0
-    with os.fdopen(fd, "rb") as file:
-        # One more line than the limit may end a file.
-        parts = [part for part in file.read(2 * limits.SPOOL_FILE_BYTES).split(b"\n") if part.strip()]
     lines = list(_objects(parts))
     return lines, len(parts) - len(lines)
 

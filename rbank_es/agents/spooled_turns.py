@@ -19,7 +19,9 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.agents.hook_process import MARKER
+from rbank_es.agents.recorded_values import recorded_amount
 from rbank_es.agents.spool import seconds_of
+from rbank_es.agents.transcripts.transcript_lines import holdable
 from rbank_es.agents.transcripts.transcript_run import Ending, ToolUse, TranscriptRun
 from rbank_es.events import ContextBuilt, Event, LayerUse, MemoriesRetrieved, RunFinished, RunStarted
 from rbank_es.events.derived_ids import derived_id
@@ -216,16 +218,16 @@ def _ending(prompt: Line, lines: Sequence[Line], followed: bool, now_s: float) -
 
 def _tool_use(line: Line) -> ToolUse:
     arguments: Any = line.get("arguments")
+    ms = recorded_amount(line.get("ms"), 1000 * limits.EVENT_S)
     with suppress(ValueError, TypeError, RecursionError):
-        arguments = json.loads(arguments)
-    ms = line.get("ms")
+        arguments = holdable(json.loads(arguments))
     call = ToolUse(
         id=_name(line, "call") or str(line["id"]),
         name=str(line.get("tool") or "unknown"),
         arguments=arguments or None,
         at=_time(line),
         is_error=bool(line.get("failed")),
-        duration_s=ms / 1000 if isinstance(ms, int | float) else None,
+        duration_s=ms / 1000 if ms is not None else None,
         is_stopped=bool(line.get("interrupted")),
     )
     text = _said(str(line.get("result") or ""))

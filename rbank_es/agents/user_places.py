@@ -58,14 +58,27 @@ def read_config() -> dict[str, Any]:
             if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
                 found = json.loads(file.read(limits.SETTINGS_BYTES))
                 if isinstance(found, dict) and found.get("form") == _FORM:
-                    return found
+                    return _usable(found)
     return {}
+
+
+def _usable(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration without the entries that name no bank."""
+    projects, user = config.get("projects"), config.get("user")
+    named = {key: entry for key, entry in projects.items() if _names_bank(entry)} if isinstance(projects, dict) else {}
+    return {"projects": named} | ({"user": user} if _names_bank(user) else {})
+
+
+def _names_bank(entry: object) -> bool:
+    place = entry.get("place") if isinstance(entry, dict) else None
+    # A name that no file can have raises where it is looked for.
+    return isinstance(place, str) and "\0" not in place and not any("\ud800" <= each <= "\udfff" for each in place)
 
 
 def changed_config(config: dict[str, Any], *, project: str | None, place: str, id: str) -> bytes:
     """Return the file with another bank: of a project, or without one of the user."""
     entry = {"place": place, "id": id}
-    projects = dict(config.get("projects") or {})
+    projects = dict(config.get("projects", {}))
     if project is not None:
         projects[project] = entry
     user = config.get("user") if project is not None else entry
@@ -76,15 +89,13 @@ def changed_config(config: dict[str, Any], *, project: str | None, place: str, i
 def bank_for(cwd: str | None) -> HookBank:
     """Return the bank that a hook in a directory goes by: of the nearest project that is trusted, else the user's."""
     config, stranger = read_config(), None
-    projects = config.get("projects")
+    projects = config.get("projects", {})
     for folder in _upwards(cwd):
-        entry = projects.get(folder) if isinstance(projects, dict) else None
-        if isinstance(entry, dict) and isinstance(entry.get("place"), str):
+        if (entry := projects.get(folder)) is not None:
             return HookBank(entry["place"], str(entry.get("id") or ""), project=folder)
         if stranger is None and os.path.lexists(f"{folder}/.rbank"):
             stranger = f"{folder}/.rbank"
-    user = config.get("user")
-    if isinstance(user, dict) and isinstance(user.get("place"), str):
+    if (user := config.get("user")) is not None:
         return HookBank(user["place"], str(user.get("id") or ""), stranger=stranger)
     return HookBank(user_bank(), "", stranger=stranger)
 
@@ -96,9 +107,12 @@ def project_root(cwd: str) -> str:
 
 def _upwards(cwd: str | None) -> list[str]:
     """Return the directories from `cwd` up to the root of its repository; `cwd` alone where it is in none."""
-    if not cwd or not cwd.startswith("/") or "\0" in cwd:
+    if not cwd or not cwd.startswith("/"):
         return []
-    folder = Path(os.path.realpath(cwd))
+    try:
+        folder = Path(os.path.realpath(cwd))
+    except ValueError:  # no folder has such a name: it has U+0000, or half a character
+        return []
     around = [folder, *folder.parents][: limits.PROJECT_DEPTH]
     for number, each in enumerate(around, start=1):
         if os.path.lexists(each / ".git"):

@@ -196,7 +196,8 @@ def replaceable(path: str | os.PathLike[str]) -> Path:
         # In a folder that others can write to, such as /tmp, a link by somebody else would name the file to lose.
         if stat.S_ISLNK(status.st_mode) and status.st_uid not in (os.geteuid(), 0):
             raise CannotWrite(str(path), OSError(errno.ELOOP, "it is a symbolic link that another user made"))
-        place = place.resolve() if stat.S_ISLNK(status.st_mode) else place
+        # A link in a circle leads to itself here, which is no file.
+        place = Path(os.path.realpath(place)) if stat.S_ISLNK(status.st_mode) else place
     kind = kind_of(place)
     if kind not in (None, "a file"):
         raise CannotWrite(str(path), NotRegular(place, str(kind)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from rbank_es.agents.git_process import read_history
 from rbank_es.agents.git_verdicts import CommitVerdict, learn_from_git
 from rbank_es.errors import BadInput
 from rbank_es.events import JudgmentOverruled, RunFinished, RunJudged, RunStarted
+from rbank_es.limits import git_limits
 from tests.agents.skill_banks import bank_of
 from tests.cli_runner import fails, run
 
@@ -348,6 +350,42 @@ def test_no_program_that_a_repository_names_is_run(repository: Repository, tmp_p
     repository.git("config", "alias.log", f"!{program}")
     read_history(repository.place)
     assert not (tmp_path / "ran").exists()
+
+
+def test_no_remote_is_asked_by_a_git_that_does_not_know_how_to_fetch_nothing(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A partial clone names a program that would fetch the commit that is missing; older releases of git run it."""
+    missing = repository.git("rev-parse", "HEAD")
+    repository.commit("second")
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    program.chmod(0o755)
+    settings = {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": f"ext::{program}",
+        "protocol.ext.allow": "always",
+    }
+    for name, value in settings.items():
+        repository.git("config", name, value)
+    (repository.place / ".git" / "objects" / missing[:2] / missing[2:]).unlink()
+    older = tmp_path / "bin" / "git"
+    older.parent.mkdir()
+    older.write_text(f'#!/bin/sh\nunset GIT_NO_LAZY_FETCH\nexec {shutil.which("git")} "$@"\n')
+    older.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{older.parent}:{os.environ['PATH']}")
+    with pytest.raises(BadInput):
+        read_history(repository.place)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_map_of_names_is_waited_for(repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_limits, "GIT_S", 5.0)
+    os.mkfifo(tmp_path / "map")
+    repository.git("config", "mailmap.file", str(tmp_path / "map"))
+    assert read_history(repository.place).fate("0" * 40).fate == "unknown"
 
 
 def step(repository: Repository, chance: random.Random) -> None:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,14 @@ def test_an_unknown_event_is_spooled_as_unknown(bank: Path) -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"session_id": "s"}', b"[" * 100_000])
 def test_half_an_event_or_none_is_noted(bank: Path, data: bytes) -> None:
     assert hooked(data, bank) == "" and len(notes(bank)) == 1
+
+
+def test_an_event_of_any_depth_is_an_event_or_is_refused_in_one_way() -> None:
+    """Some can just be read, and not written again."""
+    for depth in range(100, 1_000):
+        data = b'{"hook_event_name": "PostToolUse", "tool_input": ' + b"[" * depth + b"]" * depth + b"}"
+        with suppress(UnreadableEvent):
+            read_event(data)
 
 
 @given(

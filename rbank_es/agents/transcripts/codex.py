@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from rbank_es.agents.recorded_values import recorded_count
 from rbank_es.agents.transcripts.transcript_lines import Line, LineTally
 from rbank_es.agents.transcripts.transcript_run import (
     ModelMessage,
@@ -399,7 +400,7 @@ def _note_execution(run: TranscriptRun, id: Any, item: Mapping[str, Any], time: 
     call.exit_code = _code(item.get("exit_code"))
     call.is_error = bool(call.exit_code) or item.get("status") in ("failed", "declined")
     lasted = item.get("duration")
-    if isinstance(lasted, dict) and isinstance(secs := lasted.get("secs"), int) and secs >= 0:
+    if isinstance(lasted, dict) and (secs := recorded_count(lasted.get("secs"))) is not None:
         call.duration_s = secs + (count_or_none(lasted.get("nanos")) or 0) / 1e9
 
 

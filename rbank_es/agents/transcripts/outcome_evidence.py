@@ -37,7 +37,15 @@ _TEST_COMMAND = re.compile(
     )(?=\s|$)""",
     re.VERBOSE,
 )
-_NO_TEST = re.compile(r"--(?:collect-only|co|version|help|listTests|list|no-run)\b|\s-h\b")
+_NO_TEST = re.compile(
+    r"""\s--(?:collect-?only|co|version|help|list(?:-?[Tt]ests)?|no-?run|dry-run|just-print|recon|touch|question|setup-plan
+    |fixtures|markers|cache-show|clearCache|showConfig|showconfig|show-only|notest|if-present|passWithNoTests|ignore-errors)\b
+    |\s-(?:h|V)\b|-DskipTests\b|-Dmaven\.test\.skip\b|\s-x\s+test\b
+    |^(?:make|just|ninja)\s(?:.*\s)?-[a-z]*[intq]|^ctest\s.*-N\b|^go\s+test\s.*-(?:c|n|list)\b|^[nt]ox\s.*-l\b
+    """,
+    re.VERBOSE,
+)
+"""Options with which a command runs no tests, or ends well whatever its tests do."""
 
 _RED = re.compile(
     r"""(?:^|[\s=])[1-9]\d*\ (?:failed|errors?)\b(?=,|\ in\ |\ *=*$|\ \()   # pytest, also a bare line
@@ -77,6 +85,9 @@ _NOTHING = re.compile(
     r"|command not found|Missing script|^test result: ok\. 0 passed|collected 0 items|No rule to make target",
     re.MULTILINE,
 )
+_EMPTY = re.compile(r"no tests to run|Tests are skipped")
+"""Words of a suite without tests, which may be one of several."""
+
 _TELLING = re.compile(r"[Ff]ail|FAIL|[Pp]ass|[Ee]rror|\b(?:ok|OK|Ran|[Tt]ests?|found|Missing|module|rule|collected)\b")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NO_VERDICT_CODES = frozenset({4, 5, 124, 126, 127, 130, 137, 143})
@@ -173,6 +184,8 @@ def _outcome(call: ToolUse, segments: Sequence[_Segment]) -> tuple[bool, str] | 
     if _NOTHING.search(text):
         return None
     green = _GREEN.search(text)
+    if green is None and _EMPTY.search(text):
+        return None
     if is_whole and code is not None:
         if code == 0:
             return True, _line_of(text, green) if green else "exit code 0"
@@ -180,7 +193,9 @@ def _outcome(call: ToolUse, segments: Sequence[_Segment]) -> tuple[bool, str] | 
             return None
         return False, f"exit code {code}"
     if green is not None and (code in (0, None) or not is_whole):
-        return True, _line_of(text, green)
+        seen = _line_of(text, green)
+        # A summary that the command line itself spells is no word of any tests.
+        return None if seen in call.command else (True, seen)
     return None
 
 
@@ -217,6 +232,8 @@ def _segments(command: str) -> Iterator[_Segment]:
         is_masked = after == "&" or (not is_end and after not in ("&&", "") and not piped)
         behind = [mark for text, mark in parts[number:] if text.strip()][:-1]
         is_masked = is_masked or (not is_end and any(mark in (";", "\n", "||") for mark in behind))
+        # After `||` the tests may not have run; `!` turns their exit code round.
+        is_masked = is_masked or (number > 0 and parts[number - 1][1] == "||") or words.lstrip().startswith("! ")
         yield _Segment(_bare(words), is_masked, after == "&&" and not is_end)
 
 

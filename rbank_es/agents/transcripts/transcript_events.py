@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 
 from rbank_es.agents.hook_process import MARKER
+from rbank_es.agents.recorded_values import recorded_amount, recorded_count, recorded_name
 from rbank_es.agents.transcripts.outcome_evidence import OutcomeEvidence, evidence_of
 from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, TranscriptRun, clipped
 from rbank_es.events import Event, LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.likely_secrets import redact_likely
 from rbank_es.exchange.identity import identity, name_of, part_id
 from rbank_es.exchange.importer import TIMESTAMP, ImportUnit
-from rbank_es.limits import EVENT_S, JUDGE_REASON_CHARS, NAME_CHARS
+from rbank_es.limits import EVENT_S, EVENT_USD, JUDGE_REASON_CHARS
 from rbank_es.limits.transcript_limits import (
     TRANSCRIPT_ARGUMENT_CHARS,
     TRANSCRIPT_GROUP_ACTS,
@@ -32,6 +33,9 @@ JUDGES = {"reward": "reward", "tests_passed": "tests", "tests_failed": "tests"}
 
 _FIRST_TIME = "2000"
 """A clock that wasn't set says 1970: an earlier time is kept as written alone."""
+
+_GIVEN = re.compile(rf"\[{MARKER} [0-9a-f]{{16}}\]")
+"""The end of what a hook gave: a text that speaks of the marker is none."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -149,10 +153,10 @@ class _RunEvents:
             role="agent",
             model=_fact(said.model or self._run.model) or "unknown",
             step=step,
-            tokens_in=said.tokens_in,
-            tokens_out=said.tokens_out,
-            tokens_cached=said.tokens_cached,
-            cost_usd=said.cost_usd,
+            tokens_in=recorded_count(said.tokens_in),
+            tokens_out=recorded_count(said.tokens_out),
+            tokens_cached=recorded_count(said.tokens_cached),
+            cost_usd=recorded_amount(said.cost_usd, EVENT_USD),
             response=self._writer.json({key: text for key, text in words.items() if text}),
         )
 
@@ -167,7 +171,7 @@ class _RunEvents:
             error=self._writer.text(clipped(run.error)) if run.error else None,
             iterations=len(run.messages),
             # Only what is proved: where no mark is found, nothing may have been recalled.
-            recall_sent=True if any(MARKER in text for text in run.contexts) else None,
+            recall_sent=True if any(_GIVEN.search(text) for text in run.contexts) else None,
             answer=answer,
             answer_chars=len(run.answer) if run.answer else None,
             previews=("answer",) if answer is not None and len(run.answer) > len(answer) else (),
@@ -215,7 +219,7 @@ def _pieces(events: Iterator[Event]) -> Iterator[list[Event]]:
 
 
 def _fact(text: str | None) -> str | None:
-    return text[:NAME_CHARS] if text else None
+    return recorded_name(text, "") or None
 
 
 def _error_code(call: ToolUse) -> str | None:

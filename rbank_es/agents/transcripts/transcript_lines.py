@@ -99,7 +99,7 @@ def _decoded_leniently(line: bytes, number: int, tally: LineTally) -> Any:
         tally.refuse(number, f"the line has over {TRANSCRIPT_LINE_BYTES:,} bytes")
         return None
     try:
-        return _whole(json.loads(bare.decode("utf-8", "replace")))
+        return holdable(json.loads(bare.decode("utf-8", "replace")))
     except (ValueError, RecursionError) as error:
         if line.endswith(b"\n"):
             reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -109,12 +109,12 @@ def _decoded_leniently(line: bytes, number: int, tally: LineTally) -> Any:
         return None
 
 
-def _whole(value: Any) -> Any:
+def holdable(value: Any) -> Any:
     """Return a value without halves of characters and without numbers that no log can hold."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_whole(key): _whole(inner) for key, inner in value.items()}
+        return {holdable(key): holdable(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_whole(inner) for inner in value]
+        return [holdable(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
