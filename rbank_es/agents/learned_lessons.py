@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es.agents.writer_marks import close_left_runs
 from rbank_es.bank.agent_run import Learned, LeftRun
 from rbank_es.bank.ids import StateIds, exact_id
 from rbank_es.bank.lessons_to_draw import LateLessons, LessonToDraw
+from rbank_es.errors import LogError, ProjectionError
 from rbank_es.loop.late_extraction import all_lessons_to_draw, check_decided, draw_late, why_nothing_is_left
 from rbank_es.models.run_models import lms_for
 
@@ -68,6 +70,10 @@ def learn(
 ) -> Learned:
     """See `Bank.learn`."""
     wanted = None if run is None else [exact_id(StateIds(bank.state()), "run", run)]
-    return draw_lessons(
+    found = draw_lessons(
         bank, planned_lessons(bank, wanted), lambda id: lms_for(bank, id, complete=complete, lm=lm, api_base=api_base)
     )
+    # A hook gives no lesson while they are behind; the next recall would bring them up anyway.
+    with suppress(ProjectionError, LogError, OSError):
+        bank.project()
+    return found

@@ -309,3 +309,13 @@ def test_skills_that_are_brought_up_to_date_leave_read_models_that_a_hook_can_us
     said = run("skills", str(bank), "--sync", cwd=tmp_path, env=environment)
     assert "took in 1 turn that hooks saw" in said.err
     assert hooked(sample("codex/UserPromptSubmit"), bank)
+
+
+def test_what_a_recorded_run_taught_is_given_by_the_next_hook(bank: Path) -> None:
+    reply = '[{"title": "Fix rounding in cents", "description": "Discounts.", "content": "Round a discount in cents."}]'
+    with Bank.open(bank) as opened:
+        with opened.record("Fix the discount") as run:
+            run.finish("done")
+        run.judge(False, by="tests")
+        opened.learn(run, complete=lambda prompt: reply)
+    assert "Fix rounding in cents" in hooked(sample("claude-code/UserPromptSubmit"), bank)
