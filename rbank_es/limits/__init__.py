@@ -343,6 +343,12 @@ LM_RESPONSE_BYTES = 16 * MIB
 LM_RESPONSE_CHARS = 1_000_000
 # Values in the arguments of a wrapped function that its record holds: more than a long conversation has.
 CALL_VALUES = 100_000
+# Tokens of a reply, where nothing else is asked for: models that miss their end go on until a bound ends them. A step
+# or a list of items is at most a page of code or prose, a judgment a word and two sentences.
+AGENT_REPLY_TOKENS = 2_048
+SUB_REPLY_TOKENS = 2_048
+EXTRACTOR_REPLY_TOKENS = 2_048
+JUDGE_REPLY_TOKENS = 512
 # The longest field of malformed JSON that is repaired, in up to 1 s; 32,000 characters took 66 s.
 LM_REPAIRED_CHARS = 2_000
 # One file of scripted turns.

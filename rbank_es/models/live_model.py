@@ -10,8 +10,11 @@ import os
 import re
 
 from rbank_es.errors import BadInput, MissingExtra
+from rbank_es.events.event import Settings
+from rbank_es.events.run_events import Role
 from rbank_es.models.choice import FUNCTION, LmChoice, on_this_machine
 from rbank_es.models.model_call import Model, failed
+from rbank_es.models.parameters import bounded_parameters
 
 OPENAI_KEY = "OPENAI_API_KEY"
 
@@ -45,6 +48,17 @@ def openai_name(choice: LmChoice) -> str | None:
     if slash:
         return rest if prefix == "openai" and rest else None
     return choice.model if choice.api_base or _OPENAI_NAMES.match(choice.model) else None
+
+
+def reply_bounds(choice: LmChoice, role: Role) -> Settings:
+    """Return the parameters of a choice with the default bounds of a role's replies.
+
+    They are for servers that speak OpenAI's protocol, and those of one's own. Elsewhere models end by themselves, and
+    thinking counts in a bound.
+    """
+    if openai_name(choice) is None and not choice.api_base and not choice.model.startswith("ollama"):
+        return choice.parameters
+    return bounded_parameters(role, choice.model, choice.parameters)
 
 
 def require_key(choice: LmChoice) -> str:

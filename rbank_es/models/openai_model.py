@@ -123,7 +123,8 @@ class OpenAiModel:
         ]
         config = dict(request.config)
         # OpenAI's newer models refuse the older name, and some servers of one's own know no other.
-        bound = "max_tokens" if self._address and "max_tokens" in self._choice.arguments else "max_completion_tokens"
+        newer = not self._address or "max_completion_tokens" in self._choice.arguments
+        bound = "max_completion_tokens" if newer else "max_tokens"
         named = {"max_tokens": bound, "user_id": "user"}
         reasoning, more = config.pop("reasoning", None), config.pop("extensions", {})
         if reasoning:

@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Setting, Settings
+from rbank_es.events.run_events import Role
 from rbank_es.models.choice import FUNCTION
+from rbank_es.models.prompt import END_MARKER
 
 _REASONING = re.compile(
     r"(?:o[1345](?:-(?:mini|nano|pro))?(?:-\d{4}-\d{2}-\d{2})?|gpt-5(?:\.\d+)*(?!-chat)(?:-.*)?)", re.IGNORECASE
@@ -24,6 +27,35 @@ TOKEN_BOUNDS = ("max_tokens", "max_completion_tokens")
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
+UNSET = frozenset({*TOKEN_BOUNDS, "stop"})
+"""Parameters with a default that false takes away."""
+
+_REPLY_TOKENS: dict[Role, int] = {
+    "agent": limits.AGENT_REPLY_TOKENS,
+    "sub": limits.SUB_REPLY_TOKENS,
+    "judge": limits.JUDGE_REPLY_TOKENS,
+    "extractor": limits.EXTRACTOR_REPLY_TOKENS,
+}
+
+
+def bounded_parameters(role: Role, model: str, given: Settings) -> Settings:
+    """Return parameters with the default bounds of a role's replies: their tokens, and a stop at the end marker.
+
+    What is given counts; false takes a default away. A reasoning model gets none: it takes no `stop`, and its thinking
+    counts. A sub-model's replies have no end marker.
+    """
+    if takes_no_bounds(model):
+        return dict(given)
+    tokens: Settings = {} if any(name in given for name in TOKEN_BOUNDS) else {"max_tokens": _REPLY_TOKENS[role]}
+    stop: Settings = {} if role == "sub" else {"stop": (END_MARKER,)}
+    return {**tokens, **stop, **given}
+
+
+def takes_no_bounds(model: str) -> bool:
+    """Return whether a model is one of OpenAI's reasoning models."""
+    return _REASONING.fullmatch(model.rpartition("/")[2]) is not None
+
+
 def accepted_parameters(model: str, given: Settings) -> Settings:
     """Return the parameters that a model accepts: for reasoning models, none that sets a temperature but 1.
 
@@ -32,8 +64,9 @@ def accepted_parameters(model: str, given: Settings) -> Settings:
     if model.startswith(FUNCTION):
         return {}  # a function gets the prompt and nothing else
     config = config_of(model, given)
-    if not _REASONING.fullmatch(model.rpartition("/")[2]):
-        return dict(given)
+    given = {name: value for name, value in given.items() if not _is_unset(name, value)}
+    if not takes_no_bounds(model):
+        return given
     if config.get("max_tokens", _REASONING_TOKENS) < _REASONING_TOKENS:
         raise BadInput(f"{model}: a reasoning model needs a max_tokens of at least {_REASONING_TOKENS}, or none")
     cold = config.get("temperature", 1.0) != 1.0
@@ -44,6 +77,8 @@ def config_of(model: str, given: Settings) -> dict[str, Any]:
     """Return parameters as a request holds them. Raises `BadInput` for one that none can hold; `model` is for it."""
     config: dict[str, Any] = {}
     for name, value in given.items():
+        if _is_unset(name, value):
+            continue
         held = "max_tokens" if name in TOKEN_BOUNDS else name
         read = _READERS.get(held)
         try:
@@ -56,6 +91,10 @@ def config_of(model: str, given: Settings) -> dict[str, Any]:
             raise BadInput(f"{model} can't be given the argument {name}: {' and '.join(TOKEN_BOUNDS)} differ")
         config[place] = {**config[place], **made} if place == "extensions" and place in config else made
     return config
+
+
+def _is_unset(name: str, value: Setting) -> bool:
+    return name in UNSET and value is False
 
 
 Reader = Callable[[str, Setting], tuple[str, Any]]

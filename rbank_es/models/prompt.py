@@ -14,7 +14,8 @@ from rbank_es import limits
 
 _HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _STRUCTURE = "All interactions will be structured in the following way, with the appropriate values filled in."
-_COMPLETED = "[[ ## completed ## ]]"
+END_MARKER = "[[ ## completed ## ]]"
+"""What a model writes behind its last field."""
 
 Message = dict[str, str]
 """A message of a conversation: its `role` (system, user, assistant) and its `content`."""
@@ -53,7 +54,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
         inputs = _listed({name: ("str", desc) for name, desc in self.inputs.items()})
         outputs = _listed({name: (field.type, field.desc) for name, field in self.outputs.items()})
         places = [*(_place(name) for name in self.inputs), *(_place(*each) for each in self.outputs.items())]
-        structure = "\n\n".join([_STRUCTURE, *places, _COMPLETED])
+        structure = "\n\n".join([_STRUCTURE, *places, END_MARKER])
         objective = "".join(f"\n        {line}" for line in self.instructions.splitlines())
         return (
             f"Your input fields are:\n{inputs}\nYour output fields are:\n{outputs}\n{structure}\n"
@@ -66,7 +67,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
         fields = ", then ".join(f"`[[ ## {name} ## ]]`{notes.get(name, '')}" for name in self.outputs)
         return (
             f"Respond with the corresponding output fields, starting with the field {fields}, and then ending with "
-            f"the marker for `{_COMPLETED}`."
+            f"the marker for `{END_MARKER}`."
         )
 
 

@@ -60,6 +60,7 @@ class Lms:
         self.calls = RunCalls(bank, run)
         self._task, self._rollout = task, rollout
         self._sleep, self._clock = sleep, clock
+        self._live = model_for is None
         self._models: dict[str, Model] = {}
         self._by_role = {role: self._made(role, choice, model_for) for role, choice in self._choices.items()}
 
@@ -127,7 +128,7 @@ class Lms:
         """Return the engine of a role, and the parameters of its requests."""
         choice = self.choice(role)
         warmed: Settings = {} if temperature is None else {"temperature": temperature}
-        given = accepted_parameters(choice.name, {**choice.parameters, **warmed})
+        given = accepted_parameters(choice.name, {**self._parameters(role, choice), **warmed})
         engine = RecordingEngine(
             self._by_role.get(role) or self._by_role["agent"],
             self.calls,
@@ -138,6 +139,14 @@ class Lms:
             clock=self._clock,
         )
         return engine, given
+
+    def _parameters(self, role: Role, choice: LmChoice) -> Settings:
+        # A rerun's choices have the parameters that were recorded, and scripts and functions generate nothing.
+        if not self._live or choice.scripted:
+            return choice.parameters
+        from rbank_es.models.live_model import reply_bounds
+
+        return reply_bounds(choice, role)
 
     def _made(self, role: Role, choice: LmChoice, model_for: ModelFor | None) -> Model:
         if model_for is not None:

@@ -32,7 +32,8 @@ def test_an_answer_comes_over_http_and_is_recorded_whole(tmp_path: Path) -> None
         assert ask(lms, "How many lights?", rollout_id=7) == "forty-two of them"
         (event,) = called(bank)
     assert (event.run, event.role, event.model, event.step, event.attempt) == ("run-1", "agent", "openai/stub", 3, 1)
-    assert event.parameters == {"temperature": 0.5, "max_tokens": 64, "rollout_id": 7}
+    given = {"temperature": 0.5, "max_tokens": 64, "rollout_id": 7}
+    assert event.parameters == given | {"stop": ("[[ ## completed ## ]]",)}
     assert (event.tokens_in, event.tokens_out, event.tokens_cached) == (10, 3, 4)
     assert event.error_code is None and event.cost_usd is None and event.duration_s
     assert "How many lights?" in str(event.request) and "forty-two of them" in str(event.response)

@@ -1,0 +1,80 @@
+"""Replies of live models are bounded by role, and end at the end marker, unless something else is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from rbank_es import limits
+from rbank_es.events import LmCalled
+from rbank_es.events.run_events import Role
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.live_model import reply_bounds
+from rbank_es.models.prompt import END_MARKER
+from rbank_es.models.recorded_model import RecordedModel
+from rbank_es.models.run_models import Lms
+from tests.models.openai_server import openai_server
+from tests.models.runs import called, models
+
+TALK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}]
+TOKENS: dict[Role, int] = {
+    "agent": limits.AGENT_REPLY_TOKENS,
+    "sub": limits.SUB_REPLY_TOKENS,
+    "judge": limits.JUDGE_REPLY_TOKENS,
+    "extractor": limits.EXTRACTOR_REPLY_TOKENS,
+}
+
+
+@pytest.mark.parametrize("role", get_args(Role))
+def test_a_role_has_bounds_that_are_sent_and_recorded_and_rerun(tmp_path: Path, role: Role) -> None:
+    """Without them, a small model went on after its end marker until somebody's bound."""
+    stop = {} if role == "sub" else {"stop": [END_MARKER]}
+    with openai_server(["nine"]) as server:
+        choice = LmChoice(model="openai/small", api_base=server.url)
+        with models(tmp_path / "one", choice) as (bank, lms):
+            lms.ask(role, TALK)
+            [event] = called(bank)
+    [sent] = server.requests
+    assert {name: sent[name] for name in sent if name.startswith(("max", "stop"))} == {
+        "max_tokens": TOKENS[role]
+    } | stop
+    assert event.parameters == {"max_tokens": TOKENS[role]} | {name: tuple(value) for name, value in stop.items()}
+    assert _asked_again(tmp_path / "two", event, role) == event.request_key
+
+
+def test_a_call_that_was_recorded_without_bounds_is_found_again(tmp_path: Path) -> None:
+    with openai_server(["nine"]) as server:
+        choice = LmChoice(model="openai/small", api_base=server.url, arguments={"max_tokens": False, "stop": False})
+        with models(tmp_path / "one", choice) as (bank, lms):
+            lms.ask("judge", TALK)
+            [event] = called(bank)
+    [sent] = server.requests
+    assert event.parameters == {} and not {"max_tokens", "max_completion_tokens", "stop"} & sent.keys()
+    assert _asked_again(tmp_path / "two", event, "judge") == event.request_key
+
+
+def _asked_again(place: Path, event: LmCalled, role: Role) -> str | None:
+    recorded = RecordedModel([event])
+    choices = {**recorded.choices, "agent": next(iter(recorded.choices.values()))}
+    with models(place, choices["agent"], model_for=lambda role, choice: recorded) as (bank, lms):
+        assert isinstance(lms, Lms) and lms.ask(role, TALK).text == "nine"
+        return called(bank)[0].request_key
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "sent"),
+    [
+        ("openai/gpt-4.1-mini", {}, {"max_tokens": 512, "stop": (END_MARKER,)}),
+        ("openai/gpt-4.1-mini", {"max_completion_tokens": 9}, {"max_completion_tokens": 9, "stop": (END_MARKER,)}),
+        ("openai/gpt-4.1-mini", {"stop": "END", "max_tokens": 7}, {"max_tokens": 7, "stop": "END"}),
+        ("ollama_chat/small", {}, {"max_tokens": 512, "stop": (END_MARKER,)}),
+        ("openai/gpt-5", {}, {}),
+        ("openai/o3", {"max_tokens": 20_000}, {"max_tokens": 20_000}),
+        ("gemini/any", {}, {}),
+    ],
+)
+def test_what_is_given_counts_and_thinking_models_get_no_bound(model: str, given: Any, sent: dict[str, Any]) -> None:
+    """A reasoning model takes no `stop`, and its thinking counts; so it may with a provider of another protocol."""
+    assert reply_bounds(LmChoice(model=model, arguments=given), "judge") == sent
