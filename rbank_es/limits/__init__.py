@@ -5,7 +5,7 @@ write or print more than is named here. A comment covers all limits below it, up
 
 Here are those that several packages share. What one alone has stands beside this file: `tool_limits.py`,
 `agent_limits.py`, `hook_limits.py`, `skill_limits.py`, `git_limits.py`, `transcript_limits.py`, `page_limits.py`,
-`answer_limits.py`, `sandbox_limits.py`, `experiment_limits.py`.
+`answer_limits.py`, `sandbox_limits.py`, `reply_limits.py`, `experiment_limits.py`.
 """
 
 KIB = 1024
@@ -343,12 +343,6 @@ LM_RESPONSE_BYTES = 16 * MIB
 LM_RESPONSE_CHARS = 1_000_000
 # Values in the arguments of a wrapped function that its record holds: more than a long conversation has.
 CALL_VALUES = 100_000
-# Tokens of a reply, where nothing else is asked for: models that miss their end go on until a bound ends them. A step
-# or a list of items is at most a page of code or prose, a judgment a word and two sentences.
-AGENT_REPLY_TOKENS = 2_048
-SUB_REPLY_TOKENS = 2_048
-EXTRACTOR_REPLY_TOKENS = 2_048
-JUDGE_REPLY_TOKENS = 512
 # The longest field of malformed JSON that is repaired, in up to 1 s; 32,000 characters took 66 s.
 LM_REPAIRED_CHARS = 2_000
 # One file of scripted turns.

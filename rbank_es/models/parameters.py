@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Setting, Settings
 from rbank_es.events.run_events import Role
+from rbank_es.limits import reply_limits
 from rbank_es.models.choice import FUNCTION
 from rbank_es.models.prompt import END_MARKER
 
@@ -31,10 +31,10 @@ UNSET = frozenset({*TOKEN_BOUNDS, "stop"})
 """Parameters with a default that false takes away."""
 
 _REPLY_TOKENS: dict[Role, int] = {
-    "agent": limits.AGENT_REPLY_TOKENS,
-    "sub": limits.SUB_REPLY_TOKENS,
-    "judge": limits.JUDGE_REPLY_TOKENS,
-    "extractor": limits.EXTRACTOR_REPLY_TOKENS,
+    "agent": reply_limits.AGENT_REPLY_TOKENS,
+    "sub": reply_limits.SUB_REPLY_TOKENS,
+    "judge": reply_limits.JUDGE_REPLY_TOKENS,
+    "extractor": reply_limits.EXTRACTOR_REPLY_TOKENS,
 }
 
 

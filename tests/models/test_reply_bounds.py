@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.events import LmCalled
 from rbank_es.events.run_events import Role
+from rbank_es.limits import reply_limits
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.prompt import END_MARKER
@@ -20,10 +20,10 @@ from tests.models.runs import called, models
 
 TALK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}]
 TOKENS: dict[Role, int] = {
-    "agent": limits.AGENT_REPLY_TOKENS,
-    "sub": limits.SUB_REPLY_TOKENS,
-    "judge": limits.JUDGE_REPLY_TOKENS,
-    "extractor": limits.EXTRACTOR_REPLY_TOKENS,
+    "agent": reply_limits.AGENT_REPLY_TOKENS,
+    "sub": reply_limits.SUB_REPLY_TOKENS,
+    "judge": reply_limits.JUDGE_REPLY_TOKENS,
+    "extractor": reply_limits.EXTRACTOR_REPLY_TOKENS,
 }
 
 

@@ -1,0 +1,8 @@
+"""Limits of a model's reply, by the role that it answers in."""
+
+# Tokens of a reply, where nothing else is asked for: models that miss their end go on until a bound ends them. A step
+# or a list of items is at most a page of code or prose, a judgment a word and two sentences.
+AGENT_REPLY_TOKENS = 2_048
+SUB_REPLY_TOKENS = 2_048
+EXTRACTOR_REPLY_TOKENS = 2_048
+JUDGE_REPLY_TOKENS = 512
