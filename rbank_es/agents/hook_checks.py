@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
+
 from rbank_es.agents.hook_install import codex_config, settings_path
 from rbank_es.agents.hook_process import MARKER
 from rbank_es.agents.host_settings import EVENTS, BadSettings, Host, hooked_events
+from rbank_es.agents.prompt_tally import GIVEN, HINDERED, LATE, UNFITTED, outcomes_in, tallied
 from rbank_es.agents.spool import Spool, seconds_of, spool_of
 from rbank_es.agents.user_places import HookBank, bank_for, project_root
+from rbank_es.answers.search import shortfall
+from rbank_es.bank import Bank
 from rbank_es.errors import LimitExceeded, RBankError
+from rbank_es.events import MemoriesRetrieved
+from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count
 from rbank_es.limits import hook_limits as limits
 from rbank_es.sandbox.doctor import Check
@@ -107,12 +115,20 @@ def _of_bank(bank: HookBank) -> Check:
     passed = f"; {bank.stranger} is a stranger's, and passed over" if bank.stranger else ""
     try:
         recall(bank.place, bank.id, "the")
+        lessons = _lessons_in(bank.place)
     except NothingRecalled as error:
         fix = f"rbank-es install HOST{' --project' if bank.project else ''}, or: rbank-es project {bank.place}"
         return Check(name="bank", ok=False, detail=f"{bank.place} gives nothing: {error}{passed}", fix=fix)
     except RBankError as error:
         return Check(name="bank", ok=False, detail=str(error), fix=f"rbank-es verify {bank.place}")
-    return Check(name="bank", ok=True, detail=f"{bank.place}, {whose}, can be searched{passed}")
+    detail = f"{bank.place}, {whose}, can be searched: {count(lessons, 'active lesson')}{passed}"
+    fix = f"fill it: rbank-es import {bank.place} ~/.claude/projects, then rbank-es learn {bank.place} --due --lm MODEL"
+    return Check(name="bank", ok=True, detail=detail, fix="" if lessons else fix)
+
+
+def _lessons_in(place: str) -> int:
+    with Bank.open(place) as bank, bank.as_of() as view:
+        return sum(row["src"] not in JUDGE_SOURCES for row in view.items("active"))
 
 
 def _of_spool(spool: Spool) -> list[Check]:
@@ -128,11 +144,40 @@ def _of_spool(spool: Spool) -> list[Check]:
         why = f"{count(len(notes), 'time')} nothing was given; the last time, {_time(seconds_of(notes[-1]))}: "
         detail = f"{checks[0].detail}. {why}{notes[-1].get('why')}"
         # A search that found nothing has a line of its own kind, too.
-        told = [line["kind"] for line in lines if line.get("of") and line.get("kind") in ("recall", "note")]
-        hindered = told[-1:] == ["note"]
+        hindered = outcomes_in(lines)[-1:] in (LATE, HINDERED)
         fix = "where a hook is late, the machine was busy or starts Python slowly; else the reason says what to do"
         checks[0] = Check(name="last run", ok=not hindered, detail=detail, fix=fix if hindered else "")
-    return [*checks, _delivered(lines, known.get("delivered", 0.0))]
+    answer: dict[str, Any] = next((line for line in reversed(lines) if outcomes_in([line])), {})
+    if outcomes_in([answer]) == UNFITTED:
+        detail = f"{checks[0].detail}. Nothing fitted the last prompt: {_why_nothing(answer)}"
+        checks[0] = msgspec.structs.replace(checks[0], detail=detail)
+    told = tallied(spool.folder) + outcomes_in(lines)
+    prompts = [_answered(told[-limits.TALLY_PROMPTS :])] if told else []
+    return [*checks, *prompts, _delivered(lines, known.get("delivered", 0.0))]
+
+
+def _why_nothing(line: dict[str, Any]) -> str:
+    """Return why a recall gave nothing, with the figures of the best match, as `search` does."""
+    searches = []
+    with suppress(msgspec.MsgspecError, TypeError):
+        searches = [msgspec.json.decode(each, type=MemoriesRetrieved) for each in line.get("retrievals", ())]
+    weak = [(hit, search.floor) for search in searches for hit in search.withheld[:1]]
+    if not weak:
+        return "no lesson shares a word with it that counts"
+    best, floor = max(weak, key=lambda each: (each[0].coverage or 0.0, abs(each[0].score)))
+    return f"the best match {shortfall(best.why, best.score, best.coverage, floor)}"
+
+
+def _answered(outcomes: str) -> Check:
+    """Check how the last prompts were answered: where many hooks are late, agents work without lessons."""
+    total, late = len(outcomes), outcomes.count(LATE)
+    named = {"were given a lesson": GIVEN, "fitted none": UNFITTED, "had a hook that was late": LATE}
+    parts = [f"{outcomes.count(letter):,} {name}" for name, letter in named.items()]
+    hindered = outcomes.count(HINDERED)
+    detail = f"of the last {count(total, 'prompt')}, {', '.join(parts)}, {hindered:,} got none for another reason"
+    ok = late * limits.LATE_ONE_IN <= total
+    fix = "see what keeps the machine busy, or whether Python starts slowly, as from a network's disk"
+    return Check(name="prompts", ok=ok, detail=detail, fix="" if ok else fix)
 
 
 def _delivered(lines: list[dict[str, Any]], known: float) -> Check:

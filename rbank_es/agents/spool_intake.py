@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from rbank_es.agents.prompt_tally import outcomes_in, tally
 from rbank_es.agents.spool import SpoolLines, seconds_of, spool_of
 from rbank_es.agents.spooled_turns import (
     FORM,
@@ -66,6 +67,8 @@ def take_spool_in(bank: Bank) -> SpoolIntake:
         )
         appended = import_parsed(bank, parsed).appended
     spool.replace(taken, found.waiting, found.delivered_s)
+    kept = {line["id"] for line in found.waiting}
+    tally(spool.folder, outcomes_in(line for line in taken.lines if line["id"] not in kept))
     return SpoolIntake(found.turns, found.proved, appended, len(found.waiting), taken.unreadable, found.dropped)
 
 

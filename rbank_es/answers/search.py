@@ -13,6 +13,7 @@ from rbank_es.answers.shared.bank_reader import BankReader, shortened
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.events import Floor
 from rbank_es.projections.search_result import FoundItem
+from rbank_es.state.proportion import percent
 
 
 class SearchQuestion(BankQuestion, frozen=True, kw_only=True):
@@ -72,6 +73,30 @@ def find_hits(reader: BankReader, question: SearchQuestion) -> Found:
 def _cut(found: FoundItem, chars: int | None) -> FoundItem:
     texts = {name: shortened(getattr(found, name), chars) for name in ("title", "desc", "content")}
     return found if chars is None else msgspec.structs.replace(found, **texts)
+
+
+def shortfall(figure: str | None, score: float, coverage: float | None, floor: Floor | None) -> str:
+    """Return how far a match is below the floor, because of a figure that `Shortfall` names."""
+    least = floor or Floor()
+    if figure == "coverage":
+        return f"covers {share_in_words(coverage)} of the query, and {share_in_words(least.coverage)} is the least"
+    if figure == "share_of_best":
+        best = score_in_words(least.best or 0.0)
+        needed = f"{share_in_words(least.share_of_best)} of the {best} of the best of any polarity"
+    else:
+        needed = f"{least.score:g}"
+    return f"has the score {score_in_words(score)}, and {needed} is the least"
+
+
+def share_in_words(share: float | None) -> str:
+    """Return a share in percent."""
+    return "an unknown share" if share is None else percent(share).replace("%", " %")
+
+
+def score_in_words(score: float) -> str:
+    """Return a score with three digits after the point; `≈ 0` for one that they can't tell from 0."""
+    shown = f"{score:.3f}"
+    return shown if float(shown) else "≈ 0"
 
 
 QUESTION = QuestionKind(

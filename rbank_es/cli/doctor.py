@@ -91,9 +91,10 @@ def _print(seen: Checkup) -> None:
 
 
 def _print_check(check: Check, good: str, bad: str) -> None:
-    mark = styled(good.ljust(6), "green") if check.ok else styled(bad.ljust(6), "red")
+    word, colour = (bad, "red") if not check.ok else ("warns", "yellow") if check.fix else (good, "green")
+    mark = styled(word.ljust(6), colour)
     echo(f"{mark}  {check.name:<11}  {check.detail}")
-    if not check.ok:
+    if check.fix:
         echo(f"{'':8}{'':13}to fix: {check.fix}")
 
 

@@ -7,17 +7,15 @@ from typing import Literal
 
 import click
 
-from rbank_es.answers.search import Found
+from rbank_es.answers.search import Found, score_in_words, share_in_words, shortfall
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, echo, echo_table, styled, warn
 from rbank_es.errors import BadSearch
-from rbank_es.events import Floor
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.projections.search_result import FoundItem
 from rbank_es.projections.view import View
-from rbank_es.state.proportion import percent
 from rbank_es.system.nearest_name import hint
 
 
@@ -114,21 +112,8 @@ def _why_nothing(view: View, found: Found, asked: Mapping[str, str | None], abov
 
 
 def _shortfall(found: Found) -> str:
-    """Return how far the best withheld match is below the floor."""
-    best, floor = found.withheld[0], found.floor or Floor()
-    if best.withheld == "coverage":
-        return f"covers {_percent(best.coverage)} of the query, and {_percent(floor.coverage)} is the least"
-    if best.withheld == "share_of_best":
-        least = (
-            f"{_percent(floor.share_of_best)} of the {score_in_words(floor.best or 0.0)} of the best of any polarity"
-        )
-    else:
-        least = f"{floor.score:g}"
-    return f"has the score {score_in_words(best.score)}, and {least} is the least"
-
-
-def _percent(share: float | None) -> str:
-    return "an unknown share" if share is None else percent(share).replace("%", " %")
+    best = found.withheld[0]
+    return shortfall(best.withheld, best.score, best.coverage, found.floor)
 
 
 def _print_explained(found: Sequence[FoundItem]) -> None:
@@ -137,22 +122,17 @@ def _print_explained(found: Sequence[FoundItem]) -> None:
         state = f"withheld: {item.withheld.replace('_', ' ')} below the floor" if item.withheld else f"rank {item.rank}"
         echo(f"{state}  {safe_line(item.id)}  {safe_line(item.title)}")
         near = {"own": "its domain is the query's", "none": "of no domain", "other": "of another domain"}
-        covered = f"covers {_percent(item.coverage)} of the query" if item.coverage is not None else None
+        covered = f"covers {share_in_words(item.coverage)} of the query" if item.coverage is not None else None
         facts = [f"score {score_in_words(item.score)}", covered, near.get(item.near or "")]
         echo(styled(f"    {'; '.join(each for each in facts if each)}", "dim"))
         shares = sorted((each for each in item.matched if each.share), key=lambda each: -each.share)
         if shares:
-            echo(styled(f"    {', '.join(f'{safe_line(each.word)} {_percent(each.share)}' for each in shares)}", "dim"))
+            words = ", ".join(f"{safe_line(each.word)} {share_in_words(each.share)}" for each in shares)
+            echo(styled(f"    {words}", "dim"))
     if not found:
         echo("nothing found")
     elif all(item.coverage is None for item in found):
         echo(styled("the bank's policy doesn't tell which words count; bm25-2 does", "dim"))
-
-
-def score_in_words(score: float) -> str:
-    """Return a score with three digits after the point; `≈ 0` for one that they can't tell from 0."""
-    shown = f"{score:.3f}"
-    return shown if float(shown) else "≈ 0"
 
 
 def print_hits(found: Sequence[FoundItem]) -> None:

@@ -23,6 +23,9 @@ SPOOL_FILE_BYTES = 16 * MIB
 SPOOL_FILES = 16
 # Bytes at the end of a spool in which an event that came twice is sought.
 SPOOL_TAIL_BYTES = 256 * KIB
+# Prompts whose outcomes are kept beside a spool: a week of work. More than one in so many late is a fault to tell of.
+TALLY_PROMPTS = 100
+LATE_ONE_IN = 4
 # A settings file of a coding agent, and our own list of trusted banks: people write them by hand.
 SETTINGS_BYTES = 4 * MIB
 # Folders from a working directory up that are looked through for the root of its repository.

@@ -35,7 +35,7 @@ OPTIONAL = {
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One check of the sandbox's needs. `fix` says what to do if it failed."""
+    """One check of the sandbox's needs. `fix` says what to do if it failed, or though it is ok: a warning."""
 
     name: str
     ok: bool

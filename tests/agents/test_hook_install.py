@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
+from rbank_es.agents.prompt_tally import tallied, tally
+from rbank_es.agents.spool_intake import take_spool_in
+from rbank_es.limits import hook_limits as limits
 from tests.agents.hook_banks import LESSON, PROMPT, hooked, live_in, notes, sample, spool, taught, teach
 from tests.cli_runner import run
 
@@ -161,6 +164,67 @@ def test_doctor_says_that_the_last_prompt_got_no_answer_and_why(home: Path, repo
     said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(home), code=None)
     [check] = [check for check in said.json["checks"] if check["name"] == "last run"]
     assert not check["ok"] and "late" in check["detail"] and "busy" in check["fix"]
+
+
+def checked(home: Path, repository: Path, name: str) -> dict[str, Any]:
+    said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(home), code=None)
+    [check] = [check for check in said.json["checks"] if check["name"] == name]
+    return dict(check)
+
+
+def test_doctor_counts_the_lessons_of_the_bank_and_warns_of_an_empty_one(home: Path, repository: Path) -> None:
+    bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
+    empty = checked(home, repository, "bank")
+    assert empty["ok"] and "0 active lessons" in empty["detail"] and "rbank-es import" in empty["fix"]
+    said = run("doctor", "--hooks", cwd=repository, env=environment(home), code=None).out
+    assert "warns   bank" in said and "to fix: fill it" in said
+    with Bank.open(bank) as opened:
+        teach(opened, LESSON)
+    full = checked(home, repository, "bank")
+    assert full["ok"] and "1 active lesson" in full["detail"] and not full["fix"]
+
+
+def test_doctor_says_that_nothing_fitted_the_last_prompt_with_the_figures(home: Path, repository: Path) -> None:
+    bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
+    with Bank.open(bank) as opened:
+        teach(opened, LESSON)
+    assert not hooked(prompt(repository) | {"prompt": "Translate the page of the discount into Danish for our shop."})
+    check = checked(home, repository, "last run")
+    assert check["ok"] and "Nothing fitted the last prompt: the best match " in check["detail"]
+    assert " is the least" in check["detail"]
+    assert not hooked(prompt(repository, "t") | {"prompt": "Translate everything."})
+    assert "no lesson shares a word" in checked(home, repository, "last run")["detail"]
+
+
+def test_doctor_counts_late_prompts_though_the_spool_was_taken_in(home: Path, repository: Path) -> None:
+    bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
+    with Bank.open(bank) as opened:
+        teach(opened, LESSON)
+    for number in range(3):
+        assert hooked(prompt(repository, f"s{number}"))
+        hooked({**sample("claude-code/Stop"), "session_id": f"s{number}", "cwd": str(repository)})
+    late = {"kind": "note", "why": "late: the time of a hook was over"}
+    spool(bank).append(late | {"of": spool(bank).append({"kind": "prompt", "prompt": PROMPT})})
+    with Bank.open(bank) as opened:
+        assert take_spool_in(opened).turns == 3
+    assert not [line for line in spool(bank).look() if line.get("of")]
+    check = checked(home, repository, "prompts")
+    assert check["ok"] and "of the last 4 prompts, 3 were given a lesson, 0 fitted none, 1 had a" in check["detail"]
+    spool(bank).append(late | {"of": "another"})
+    check = checked(home, repository, "prompts")
+    assert not check["ok"] and "of the last 5 prompts" in check["detail"] and "busy" in check["fix"]
+
+
+def test_a_tally_is_bounded_owner_only_and_believes_no_other_letters(tmp_path: Path) -> None:
+    tally(tmp_path, "g" * 80)
+    tally(tmp_path, "l" * 80)
+    assert tallied(tmp_path) == "g" * (limits.TALLY_PROMPTS - 80) + "l" * 80
+    [file] = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_bytes(b"g\xff{}l")
+    assert tallied(tmp_path) == "gl"
+    file.write_bytes(b"g" * 1_000)
+    assert tallied(tmp_path) == ""
 
 
 def test_doctor_says_what_codex_does_not_trust(home: Path) -> None:
