@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import AmbiguousId, NotInBank
+from rbank_es.errors import AmbiguousId, BadInput, NotInBank
 from rbank_es.log import Erasing
 
 if TYPE_CHECKING:
@@ -93,8 +93,10 @@ def exact_id(view: Named, kind: str, given: str) -> str:
     """Return the id of the run or item (`kind`) that is exactly `given`, as of the view's position.
 
     Raises `NotInBank`, with the ids that begin so, else with the nearest: an act on the wrong one would be recorded for
-    ever.
+    ever. Raises `BadInput` for what is no text.
     """
+    if not isinstance(given, str):
+        raise BadInput(f"an id is a text, and a {type(given).__name__} was given; whatever is recorded has it as .id")
     if given and view.ids(kind, given, 1) == [given]:
         return given
     found = view.ids(kind, given, limits.IDS_NAMED) if given else []

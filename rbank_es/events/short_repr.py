@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 from html import escape
 from typing import Any, ClassVar
 
+from msgspec import Struct
+
 from rbank_es import limits
 from rbank_es.events.items import one_line
 from rbank_es.events.visible_text import visible
@@ -15,7 +17,7 @@ class Shown:
     """A base of structs that hold much: `repr` and the notebook show each field in a few characters.
 
     A text is cut, a collection of more than three is a count, a value inside is its class. `print` of a struct is the
-    same, unless it overrides `__str__`.
+    same, unless it overrides `__str__`, as answers do.
     """
 
     __slots__ = ()
@@ -30,12 +32,16 @@ class Shown:
         return f"<table><caption>{type(self).__name__}</caption>{''.join(rows)}</table>"
 
     def _shown_fields(self) -> Iterator[tuple[str, str]]:
-        """Yield each field that says something, which no default and nothing empty does, with its short form."""
-        defaults = dict(zip(reversed(self.__struct_fields__), reversed(self.__struct_defaults__), strict=False))
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value != defaults.get(name) and value not in (None, (), {}, frozenset()):
-                yield name, short(value)
+        return ((name, short(value)) for name, value in _told_fields(self))
+
+
+def _told_fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each field of a struct that says something, which no default and nothing empty does."""
+    defaults = dict(zip(reversed(value.__struct_fields__), reversed(value.__struct_defaults__), strict=False))
+    for name in value.__struct_fields__:
+        held = getattr(value, name)
+        if held != defaults.get(name) and held not in (None, "", (), {}, frozenset()):
+            yield name, held
 
 
 def short(value: Any) -> str:
@@ -49,6 +55,26 @@ def short(value: Any) -> str:
     if isinstance(value, list | tuple | set | frozenset):
         return f"({', '.join(map(short, value))})"
     return visible(one_line(repr(value), limits.REPR_CHARS))
+
+
+def printed_lines(value: Struct, indent: str = "") -> Iterator[str]:
+    """Yield the lines in which `print` shows a struct: a field each, texts on one line, the first rows of a list."""
+    for name, held in _told_fields(value):
+        if isinstance(held, str):
+            yield f"{indent}{name}: {visible(one_line(held, limits.ITEM_CONTENT_CHARS))}"
+        elif isinstance(held, Struct):
+            yield f"{indent}{name}:"
+            yield from printed_lines(held, f"{indent}  ")
+        elif isinstance(held, tuple) and any(isinstance(each, Struct) for each in held):
+            yield f"{indent}{name}: {len(held):,}"
+            yield from (f"{indent}  {_row(each)}" for each in held[: limits.REPR_ROWS])
+        else:
+            yield f"{indent}{name}: {short(held)}"
+
+
+def _row(value: Struct) -> str:
+    told = [f"{name}={short(held)}" for name, held in _told_fields(value)]
+    return "  ".join(told[: limits.REPR_FIELDS])
 
 
 def block_html(text: str) -> str:

@@ -55,8 +55,8 @@ REF_PREVIEW_CHARS = 80
 # Characters of a text, and values of a collection, that the repr of a value shows: a line of a terminal holds a few.
 REPR_CHARS = 60
 REPR_VALUES = 3
-# Rows of a list in a notebook: a screen.
-REPR_ROWS = 20
+# Rows of a list in a notebook or in print: a screen. Fields of a row in print: two lines of a terminal.
+REPR_ROWS, REPR_FIELDS = 20, 6
 # Seconds for which a writer waits for another before `LogBusy`; and after which a follower looks without being told.
 LOCK_WAIT_S = 60.0
 POLL_S = 0.25

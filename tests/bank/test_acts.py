@@ -100,6 +100,13 @@ def test_what_rested_on_an_overruled_verdict_leaves_and_its_duplicates_are_born(
     assert list(active(bank.state(before))) == [a] and list(active(bank.state())) == [b]
 
 
+def test_what_is_recorded_is_no_id(bank: Bank) -> None:
+    with bank.record("Which lamps are lit?") as run:
+        run.finish("All.")
+    with pytest.raises(BadInput, match=r"a RunRecorder was given; whatever is recorded has it as \.id"):
+        bank.overrule(run, True, reason="All are.")  # type: ignore[arg-type]
+
+
 def test_overruling_back_restores_the_digests(bank: Bank, abc: tuple[str, str, str]) -> None:
     before = state_digests(bank.state())
     bank.overrule("r1", "failure", reason="wrong")

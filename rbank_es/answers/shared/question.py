@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.events.short_repr import Shown, short
+from rbank_es.events.short_repr import Shown, printed_lines, short
 from rbank_es.limits import answer_limits
 from rbank_es.system.nearest_name import hint
 from rbank_es.system.validation_messages import reason_of
@@ -52,6 +52,9 @@ class BankAnswer(Shown, Struct, frozen=True, kw_only=True):
 
     bank: str
     position: int
+
+    def __str__(self) -> str:
+        return "\n".join(printed_lines(self))
 
     def json(self) -> bytes:
         """Return the answer as JSON, as every face gives it."""
