@@ -164,6 +164,9 @@ class ParsedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+_CUT = "it was cut off before its end: be shorter"
+
+
 def read_answer(reply: ModelReply | str, entries: str, reason: str) -> ParsedAnswer:
     """Return the one list that a reply gives as its own; none if it gives none, or two that differ.
 
@@ -182,12 +185,12 @@ def read_answer(reply: ModelReply | str, entries: str, reason: str) -> ParsedAns
         return ParsedAnswer(entries=[], reason=why)
     if not found or several or read.exhausted:
         half = read.unclosed or (cut and not found) or read.reply.cut
-        problem = "it gives several lists: give one" if several else "it was cut off before its end" if half else ""
+        problem = "it gives several lists: give one" if several else _CUT if half else ""
         return ParsedAnswer(reason=why, cut=cut, problem=problem)
     listed, closed, end = found[-1]
     # What was begun behind a whole list may have been meant to replace it.
     if closed and cut:
-        return ParsedAnswer(reason=why, cut=True, problem="it was cut off before its end")
+        return ParsedAnswer(reason=why, cut=True, problem=_CUT)
     behind = read.outside(end)
     if listed and (RETRACTION.search(behind) or DISOWNED.search(behind)):
         return ParsedAnswer(reason=why, problem="it takes its list back")

@@ -128,6 +128,11 @@ def test_half_an_entry_never_becomes_an_item(number: int, marked: bool, data: st
         assert len(usable(entries, "success").items) == len(entries)
 
 
+@pytest.mark.parametrize("text", ["[[ ## memory_items ## ]]\n[{", "I would keep that the", "<think>Well"])
+def test_a_model_whose_list_was_cut_is_told_to_be_shorter(text: str) -> None:
+    assert read_answer(ModelReply(text, cut=True), "memory_items", "why_none").problem.endswith("be shorter")
+
+
 @settings(max_examples=examples(300))
 @given(st.sampled_from(SPOKEN), st.sampled_from(THINKING), st.booleans(), st.booleans())
 def test_a_list_that_is_quoted_or_thought_is_not_learned(spoken: str, tags: Any, thought: bool, own: bool) -> None:
