@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+# Here, because a call must import nothing: a child that is forked in another thread's import waits for ever.
+import rbank_es.models.lm_request  # noqa: F401
 from rbank_es.agents.model_calls import ModelCalls
 from rbank_es.agents.wrapped_functions import recorded_function
 from rbank_es.agents.wrapped_http import recorded_client

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -20,7 +22,7 @@ from rbank_es.events import LmCalled, RunFinished, RunStarted, ToolCalled
 from rbank_es.exchange.file_import import import_paths
 from tests.agents.hook_banks import hooked, live_in, sample, spool, taught
 from tests.agents.transcripts.sessions import Fields, Turn, claude_lines, codex_lines, write
-from tests.cli_runner import fails, run
+from tests.cli_runner import environment, fails, run
 
 NUL = "a\0b"
 
@@ -249,3 +251,22 @@ def test_no_number_of_an_agent_is_an_error(number: Any) -> None:
             run.finish("Lit.")
         calls = [event for event in bank.events() if isinstance(event, ToolCalled | LmCalled)]
         assert [call.duration_s for call in calls] == [None, None]
+
+
+_FIRST_CALL = """
+import sys
+from rbank_es import Bank
+with Bank.create("memory:").record("Do it.") as run:
+    run.recall()
+    wrapped = run.wrap(str.upper)
+    before = set(sys.modules)
+    wrapped("lamps")
+    print(sorted(set(sys.modules) - before))
+    run.finish("Lit.")
+"""
+
+
+def test_a_first_call_imports_nothing() -> None:
+    """A child that is forked while another thread imports would wait for ever for the module's lock."""
+    done = subprocess.run([sys.executable, "-c", _FIRST_CALL], capture_output=True, text=True, env=environment())
+    assert done.stdout == "[]\n", done.stderr
