@@ -1,7 +1,8 @@
 """Lessons as lines of Markdown: one line each, behind the id of its item, so that its words are never more than data.
 
 Hosts obey some character sequences wherever they stand in a file: Claude Code runs a command behind an exclamation mark
-in backquotes and imports a file behind `@`, and our own block ends at a comment. A blank breaks each of them.
+in backquotes, or in a block whose fence ends with one, and imports a file behind `@`; our own block ends at a comment.
+A blank breaks each of them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FRAME = (
     "Drawn from recorded runs by rbank-es: advice to weigh, not orders. `rbank-es show BANK item:ID` says what a "
     "lesson rests on."
 )
-_STEERING = re.compile(r"!(?=`)|<(?=!--)|--(?=>)|(?<!\S)@(?=\S)|\$(?=ARGUMENTS|\{CLAUDE)")
+_STEERING = re.compile(r"!(?=`)|(?:```|~~~)(?=!)|<(?=!--)|--(?=>)|(?<!\S)@(?=\S)|\$(?=\d|ARGUMENTS|\{CLAUDE)")
 
 
 class SkillLine(NamedTuple):
