@@ -189,6 +189,26 @@ def test_no_value_of_a_field_costs_a_session(tmp_path: Path, value: object, path
         assert all((event.tokens_in or 0) < 2**53 for event in bank.events() if isinstance(event, LmCalled))
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        (0, "version"),
+        (1, "message", "model"),
+        (1, "message", "content", 0, "id"),
+        (1, "message", "content", 0, "name"),
+        (1, "message", "content", 0, "input", "command"),
+    ],
+)
+def test_no_field_keeps_a_key(tmp_path: Path, path: tuple[str | int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "zq9-" + "0123456789" * 3
+    monkeypatch.setenv("SHOP_API_KEY", key)
+    lines = changed(claude_lines([Turn(0, (0,), False, False)]), key, *path)
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        import_paths(bank, [write(tmp_path / "session.jsonl", lines)])
+    kept = b"".join(file.read_bytes() for file in (tmp_path / "bank").rglob("*") if file.is_file())
+    assert b"run_started" in kept and key.encode() not in kept
+
+
 @pytest.mark.parametrize("secs", [10**400, -1, True, "1", 1e400])
 def test_a_duration_of_codex_that_no_number_holds_is_left_out(tmp_path: Path, secs: object) -> None:
     lines = codex_lines([Turn(0, (0,), False, False)])

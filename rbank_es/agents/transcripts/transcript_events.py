@@ -63,6 +63,10 @@ class EventWriter:
         """Return a value as redacted JSON."""
         return self.text(msgspec.json.encode(value, order="sorted").decode())
 
+    def fact(self, text: str | None) -> str | None:
+        """Return a name as the log may have it, redacted and short; None for none."""
+        return recorded_name(self.text(text), "") or None if text else None
+
     def time(self, written: str | None) -> str | None:
         """Return a time as the log has it; None for one that no clock that was set can have said."""
         if not written:
@@ -116,11 +120,11 @@ class _RunEvents:
         return RunStarted(
             **self._common("started", "", run.began, extra),
             task=clipped(self._writer.text("\n\n".join(run.prompts))),
-            task_id=_fact(run.trial.task) if run.trial else None,
-            executor=_fact(run.host),
-            model=_fact(run.model),
-            release=_fact(run.release),
-            commit=_fact(run.commit),
+            task_id=self._writer.fact(run.trial.task) if run.trial else None,
+            executor=self._writer.fact(run.host),
+            model=self._writer.fact(run.model),
+            release=self._writer.fact(run.release),
+            commit=self._writer.fact(run.commit),
         )
 
     def _called(self, call: ToolUse, step: int) -> ToolCalled:
@@ -137,8 +141,8 @@ class _RunEvents:
         return ToolCalled(
             **self._common("call", call.id, call.ended or call.at, {k: v for k, v in extra.items() if v is not None}),
             **fields,
-            tool=_fact(call.name) or "unknown",
-            call=_fact(call.id),
+            tool=self._writer.fact(call.name) or "unknown",
+            call=self._writer.fact(call.id),
             step=step or None,
             error_code=_error_code(call),
             duration_s=_seconds(call.duration_s, self._writer.time(call.at), self._writer.time(call.ended)),
@@ -151,7 +155,7 @@ class _RunEvents:
         return LmCalled(
             **self._common("message", said.id, said.at, {}),
             role="agent",
-            model=_fact(said.model or self._run.model) or "unknown",
+            model=self._writer.fact(said.model or self._run.model) or "unknown",
             step=step,
             tokens_in=recorded_count(said.tokens_in),
             tokens_out=recorded_count(said.tokens_out),
@@ -216,10 +220,6 @@ def _pieces(events: Iterator[Event]) -> Iterator[list[Event]]:
             if isinstance(text := getattr(event, name, None), str)
         )
     yield piece
-
-
-def _fact(text: str | None) -> str | None:
-    return recorded_name(text, "") or None
 
 
 def _error_code(call: ToolUse) -> str | None:
