@@ -7,6 +7,7 @@ import click
 from rbank_es.answers.lineage import LineageAnswer
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.hook_spool import tell_of_waiting
 from rbank_es.cli.shared.lineage_tree import counted, node_line, tree_lines
 from rbank_es.cli.shared.named_things import find_thing
 from rbank_es.cli.shared.output import echo, styled
@@ -52,6 +53,8 @@ def impact(bank: str, thing: str, depth: int, width: int, limit: int | None, as_
         kind, name = find_thing(reader, thing)
         found: LineageAnswer = reader.ask("lineage", kind=kind, id=name, depth=depth, width=width, limit=listed)
         print_answer(found, "lineage", lambda: _print(found), as_json)
+        if reader.has_log:
+            tell_of_waiting(reader.bank)
 
 
 def _print(found: LineageAnswer) -> None:

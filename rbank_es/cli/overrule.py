@@ -14,6 +14,7 @@ from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, read_text_file
 from rbank_es.cli.shared.correction_report import act_options, report
+from rbank_es.cli.shared.hook_spool import take_spool_in, tell_of_spool
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.system.nearest_name import hint
@@ -53,7 +54,8 @@ def overrule(
 
     What rests on the verdict before leaves the bank, what stands under the new one comes back, decisions that it
     changes are made again, and wins are counted again, in one atomic group. Reported are also the runs that had been
-    given what left, and what was drawn from those. Searches as of an earlier point are unchanged.
+    given what left, and what was drawn from those: what hooks of coding agents spooled for the bank is taken in before.
+    Searches as of an earlier point are unchanged.
     """
     if (path is None) == (run_id is None):
         raise click.UsageError("name a RUN with its verdict, or a file of verdicts with --from.")
@@ -62,6 +64,7 @@ def overrule(
             raise BadInput(f"--from takes the verdicts from the file: leave out --{verdict}")
         rulings = read_rulings(path, reason=reason, by=by)
         with open_whole(bank) as opened:
+            (tell_of_spool if dry_run else take_spool_in)(opened)
             made = opened.overrule_many(rulings, influence=influence, dry_run=dry_run)
     else:
         if verdict is None:
@@ -69,6 +72,7 @@ def overrule(
         if reason is None:
             raise click.UsageError("say why, with --reason.")
         with open_whole(bank) as opened:
+            (tell_of_spool if dry_run else take_spool_in)(opened)
             made = opened.overrule(run_id or "", verdict, reason=reason, by=by, influence=influence, dry_run=dry_run)
     report(bank, made, as_json=as_json, unchanged="a person said so before: nothing was recorded")
 

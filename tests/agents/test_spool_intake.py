@@ -303,6 +303,19 @@ def test_import_and_learn_take_the_spool_in_and_dry_runs_do_not(bank: Path, tmp_
     assert hooked(sample("codex/UserPromptSubmit"), bank)
 
 
+def test_what_hooks_just_gave_is_taken_in_before_a_correction_and_told_of_by_impact(bank: Path, tmp_path: Path) -> None:
+    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    turn(bank)
+    said = run("impact", str(bank), LESSON.id, cwd=tmp_path, env=environment)
+    assert "5 lines that hooks spooled wait: import or learn takes them in" in said.err
+    said = run("reject", str(bank), LESSON.id, "--because", "wrong", "--dry-run", cwd=tmp_path, env=environment)
+    assert "would be taken in before" in said.err and len(spool(bank).look()) == 5
+    said = run("reject", str(bank), LESSON.id, "--because", "wrong", cwd=tmp_path, env=environment)
+    assert "had been given what left: 1 run" in said.out and spool(bank).look() == []
+    said = run("impact", str(bank), LESSON.id, cwd=tmp_path, env=environment)
+    assert "1 run" in said.out and not said.err
+
+
 def test_skills_that_are_brought_up_to_date_leave_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path) -> None:
     environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     turn(bank)

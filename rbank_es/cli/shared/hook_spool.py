@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rbank_es.cli.shared.output import warn
 from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.bank.open_bank import OpenBank
 
 
 def take_spool_in(bank: Bank) -> None:
@@ -25,9 +26,19 @@ def take_spool_in(bank: Bank) -> None:
         warn(f"{count(taken.dropped, 'recall')} searched another log than this one, and were left out")
 
 
+def tell_of_waiting(bank: OpenBank) -> None:
+    """Say on standard error what hooks spooled for a bank that a command which only looks knows nothing of."""
+    if lines := _waiting(bank):
+        warn(f"{count(len(lines), 'line')} that hooks spooled wait: import or learn takes them in, and more may follow")
+
+
 def tell_of_spool(bank: Bank) -> None:
     """Say on standard error what hooks spooled for a bank that a dry run leaves where it is."""
+    if lines := _waiting(bank):
+        warn(f"{count(len(lines), 'line')} that hooks spooled would be taken in before, and more may be due then")
+
+
+def _waiting(bank: OpenBank) -> list[dict[str, Any]]:
     from rbank_es.agents.spool import spool_of
 
-    if lines := spool_of(bank.log.place).look():
-        warn(f"{count(len(lines), 'line')} that hooks spooled would be taken in before, and more may be due then")
+    return spool_of(bank.log.place).look()
