@@ -69,6 +69,18 @@ def test_a_lesson_that_lost_its_support_goes_out_of_every_place(tmp_path: Path) 
         assert not (tmp_path / "a" / "rbank-shop").exists()
 
 
+def test_a_correction_names_the_places_whose_skills_are_older(tmp_path: Path) -> None:
+    with bank_of([ROUNDING], tmp_path / "notes") as bank:
+        learn(bank, [TWICE], "r2")
+    words = ("reject", "./notes", "--because", "wrong")
+    environment = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    assert "skills were" not in run(*words, TWICE.id, cwd=tmp_path, env=environment).out
+    run("skills", "./notes", "--into", "skills", cwd=tmp_path, env=environment)
+    assert "skills were" not in run(*words, ROUNDING.id, "--dry-run", cwd=tmp_path, env=environment).out
+    said = run(*words, ROUNDING.id, cwd=tmp_path, env=environment).out
+    assert f"skills were written to {tmp_path / 'skills'} before: " in said and "skills ./notes --sync\n" in said
+
+
 def test_an_erased_lesson_goes_out_and_no_word_of_it_stays_in_the_place(tmp_path: Path) -> None:
     with bank_of([ROUNDING, TWICE]) as bank:
         write_skills(bank, tmp_path)

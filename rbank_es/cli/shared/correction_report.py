@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -19,9 +20,12 @@ from rbank_es.cli.shared.output import (
     echo_heading,
     echo_section,
     format_positions,
+    program_name,
     styled,
 )
-from rbank_es.events.readable_text import count
+from rbank_es.errors import RBankError
+from rbank_es.events.readable_text import count, format_names, safe_line
+from rbank_es.limits import NAMES_LISTED
 
 if TYPE_CHECKING:
     from rbank_es.bank.correction import Correction
@@ -63,6 +67,21 @@ def print_correction(bank: str, made: Correction, *, unchanged: str) -> None:
     echo()
     again = f", {count(made.decided, 'decision')} made again" if made.decided else ""
     echo(recorded(made, again))
+    if made.recorded and made.items:
+        _print_skills(bank)
+
+
+def _print_skills(bank: str) -> None:
+    """Name the places whose skills were written before a correction, and the command that brings them up to date."""
+    from rbank_es.agents.skill_manifest import remembered_places
+    from rbank_es.bank import Bank
+
+    places: list[str] = []
+    with suppress(RBankError), Bank.open(bank) as opened:
+        places = [safe_line(str(place)) for place in remembered_places(opened.id)]
+    if places:
+        command = f"{program_name()} skills {shlex.join([bank, '--sync'])}"
+        echo(f"skills were written to {format_names(places, NAMES_LISTED)} before: {command}")
 
 
 def recorded(made: ActDifference, besides: str = "") -> str:
