@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -17,8 +17,9 @@ from rbank_es.bank.item_events import ITEM_TYPES, RULING_TYPES, item_events
 from rbank_es.bank.near_items import NearItem, near_of
 from rbank_es.bank.outcome_difference import OutcomeDifference, outcome_difference
 from rbank_es.events import Event, ItemsLinked, MemoriesExtracted, type_of
+from rbank_es.events.readable_text import format_names
 from rbank_es.events.visible_text import without_hidden
-from rbank_es.limits import answer_limits
+from rbank_es.limits import NAMES_LISTED, answer_limits
 from rbank_es.state.proportion import Share
 
 if TYPE_CHECKING:
@@ -275,11 +276,21 @@ def _ground_runs(reader: BankReader, rows: list[dict[str, Any]]) -> Iterator[Gro
         )
 
 
-def _warning(grounds: Iterable[ItemGround]) -> str | None:
+def _warning(grounds: Sequence[ItemGround]) -> str | None:
     """Return a sentence about the first verdict that let the item in and is another one now; None if all hold."""
     for run in (run for ground in grounds for run in ground.runs if not run.holds):  # the first one
-        return f"It was drawn from {run.run} as a {run.relied_verdict}, and that run's verdict is {run.verdict}."
+        said = f"It was drawn from {run.run} as a {run.relied_verdict}, and that run's verdict is {run.verdict}"
+        return f"{said}{_still(grounds)}."
     return None
+
+
+def _still(grounds: Iterable[ItemGround]) -> str:
+    """Return what supports an item though a verdict changed; empty where nothing does."""
+    carrying = [each for each in grounds if each.carries and each.stands]
+    runs = list(dict.fromkeys(run.run for each in carrying for run in each.runs if run.holds))
+    if runs:
+        return f"; {format_names(runs, NAMES_LISTED)} still {'supports' if len(runs) == 1 else 'support'} it"
+    return "; it is supported without that run" if carrying else ""
 
 
 def _ends(grounds: Iterable[ItemGround], state: str, *, vouched: bool) -> str | None:

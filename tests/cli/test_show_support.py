@@ -83,6 +83,17 @@ def test_an_item_of_two_runs_ends_only_if_both_verdicts_change(place: Path) -> N
     assert ends == "it ends if all of these happen: wrong is no longer a success; again is no longer a success"
 
 
+def test_an_item_that_lost_one_of_two_verdicts_names_the_run_that_supports_it_still(place: Path) -> None:
+    with Bank.open(place / "logs" / "misled") as bank:
+        bank.append([*ran("again"), judged("again", "success")])
+        learned(bank, HEIGHT, ("again", "success"))
+        bank.append(overruled())
+    found = shown(place, HEIGHT.id)
+    assert found["item"]["state"] == "active"
+    assert found["warning"].endswith("and that run's verdict is failure; again still supports it.")
+    assert found["ends"] == "it ends if again is no longer a success"
+
+
 @pytest.mark.parametrize(
     ("kind", "verdicts", "ends"),
     [

@@ -19,7 +19,7 @@ function page(found, item, context) {
     h("p", { class: "crumb" }, h("a", { href: context.href("items") }, "Items"), " / ", h("code", null, item.id)),
     h("h2", { class: "text" }, item.title || "(text erased)"),
     h("p", null, stateTag(item.state), " ", h("span", { class: "muted" }, facts(item))),
-    found.warning && h("p", { class: "note bad" }, found.warning),
+    found.warning && h("p", { class: item.support ? "note" : "note bad" }, found.warning),
     h("div", { class: "columns lead" }, words(item), origin(found, context)),
     given(found, context),
     life(found, context),
