@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     "rbank-es show notes 3f2a9c01b7de --tree",
 )
 @click.argument("bank", metavar="BANK[@POINT]")
-@click.argument("thing")
+@click.argument("thing", metavar="THING", required=False)
 @click.option("--tree", is_flag=True, help="What it comes from and what it led to, as trees.")
 @click.option(
     "--depth", metavar="N", type=click.IntRange(1, answer_limits.LINEAGE_TREE_DEPTH_MOST),
     help=f"Levels of the trees; default: {answer_limits.LINEAGE_TREE_DEPTH}.",
 )  # fmt: skip
-def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) -> None:
+def show(bank: str, thing: str | None, tree: bool, depth: int | None, as_json: bool) -> None:
     """Show everything about THING as it was then: an item id, a run id, an event id, or an event's position.
 
     An item is shown with its text, state, uses, wins, the verdicts that it rests on and what would end it, the runs
@@ -44,6 +44,11 @@ def show(bank: str, thing: str, tree: bool, depth: int | None, as_json: bool) ->
     the verdict, runs and the items given to them. Effects: uses with their outcomes, and the items drawn from those
     runs.
     """
+    if thing is None:
+        raise click.UsageError(
+            f"name THING, an item, a run or an event: `rbank-es items {bank}` lists items, `rbank-es runs {bank}` "
+            f"runs, `rbank-es log {bank} --tail 20` the last events, and `rbank-es ask {bank} overview` shows the bank."
+        )
     if depth is not None and not tree:
         raise BadInput("--depth is of the trees: add --tree, or leave it out")
     with opened_reader(bank) as reader:

@@ -38,6 +38,14 @@ def test_log_filters(place: Path) -> None:
     assert "point '99'" in fails("log", "notes", "--since", "99", cwd=place)
 
 
+def test_show_without_a_thing_says_what_can_be_shown(place: Path) -> None:
+    said = fails("show", "notes", cwd=place, code=2)
+    for command in ("items notes", "runs notes", "log notes --tail 20"):
+        assert f"rbank-es {command}" in said
+        run(*command.split(), cwd=place)
+    run("ask", "notes", "overview", cwd=place)
+
+
 def test_show_tells_everything_about_an_item(place: Path) -> None:
     """Words, state, counters, where it comes from, who used it and what happened to it."""
     item = Item.make_id(ITEM["title"], ITEM["content"])
