@@ -86,6 +86,9 @@ def respond(data: bytes, given: str | None, clock: HookClock) -> bytes:
     if given is None:
         bank = bank_for(event.cwd or os.environ.get("CLAUDE_PROJECT_DIR"))
     event, spool = _redacted(event), spool_of(bank.place)
+    if event.kind == "prompt":
+        # From before the prompt is spooled: on a busy machine the time is over in between.
+        clock.note = lambda: _note(spool, _LATE)
     key = _key(event)
     made = spool.append(_line(event, key))
     if bank.stranger is not None and event.kind == "prompt":

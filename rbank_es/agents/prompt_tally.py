@@ -21,15 +21,15 @@ _OTHER = re.compile(f"[^{GIVEN}{UNFITTED}{LATE}{HINDERED}]")
 
 def outcomes_in(lines: Iterable[Mapping[str, Any]]) -> str:
     """Return a letter for each prompt that the lines of a spool say the outcome of, in their order."""
-    return "".join(map(_outcome, (line for line in lines if line.get("of"))))
+    return "".join(map(_outcome, lines))
 
 
 def _outcome(line: Mapping[str, Any]) -> str:
     if line.get("kind") == "recall":
         return GIVEN if line.get("text") else UNFITTED
-    if line.get("kind") == "note":
-        return LATE if str(line.get("why")).startswith("late") else HINDERED
-    return ""
+    if line.get("kind") == "note" and str(line.get("why")).startswith("late"):
+        return LATE
+    return HINDERED if line.get("kind") == "note" and line.get("of") else ""
 
 
 def tallied(folder: Path) -> str:

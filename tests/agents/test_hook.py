@@ -21,11 +21,13 @@ from hypothesis import strategies as st
 from rbank_es import Bank, Item
 from rbank_es.agents.hook_event import UnreadableEvent, read_event
 from rbank_es.agents.hook_process import HookClock, respond
+from rbank_es.agents.prompt_tally import LATE, outcomes_in
 from rbank_es.agents.spool import Spool
 from rbank_es.events import NoteLogged
 from rbank_es.limits import hook_limits as limits
 from tests.agents.hook_banks import (
     LESSON,
+    PATIENT_S,
     PROMPT,
     SAMPLES,
     hooked,
@@ -190,6 +192,22 @@ def test_whoever_is_late_does_nothing(bank: Path) -> None:
     assert ended == ["clock"] and not clock.claim()
     assert respond(json.dumps(prompt()).encode(), str(bank), clock) == b""
     assert [line["kind"] for line in spool(bank).look()] == ["prompt"]
+
+
+def test_a_prompt_whose_time_is_over_before_it_is_answered_is_told_and_counted_as_late(
+    bank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = HookClock(PATIENT_S, lambda: None)
+
+    def too_slow(*_: object) -> bool:
+        assert clock.claim()
+        clock.note()
+        return False
+
+    monkeypatch.setattr(Spool, "first_of", too_slow)
+    assert respond(json.dumps(prompt()).encode(), str(bank), clock) == b""
+    assert notes(bank) == ["late: the time of a hook was over"]
+    assert outcomes_in(spool(bank).look()) == LATE
 
 
 def _damage(bank: Path) -> None:
