@@ -13,7 +13,7 @@ Ending = Literal["done", "interrupted", "failed", "open"]
 """How a turn ended: by itself, by its user, by an error that wasn't the agent's; `open`: the file doesn't say."""
 
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,200} ([0-9a-f]{7,40})\] ", re.MULTILINE)
-_LAST_WORD = re.compile(r"\S{1,1000}\Z")
+_LAST_WORD_CHARS = 1_000
 _COMMITS = re.compile(r"\bgit\b[^|;&\n]*\b(?:commit|revert|cherry-pick|merge|rebase)\b")
 
 
@@ -182,8 +182,9 @@ def clipped(text: str) -> str:
     """Return the beginning of a text that may be long."""
     if len(text) <= TRANSCRIPT_TEXT_CHARS:
         return text
+    begun = text[:TRANSCRIPT_TEXT_CHARS]
     # Between words: half a key would escape redaction.
-    return _LAST_WORD.sub("", text[:TRANSCRIPT_TEXT_CHARS])
+    return begun if begun[-1].isspace() else begun[: -len(begun[-_LAST_WORD_CHARS:].split()[-1])]
 
 
 def shortened(value: Any, depth: int = 4) -> Any:

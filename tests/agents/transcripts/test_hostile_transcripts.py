@@ -4,15 +4,18 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import process_time
 
 import pytest
 
 from rbank_es import Bank
 from rbank_es.agents.transcripts.transcript_importers import transcript_runs
+from rbank_es.agents.transcripts.transcript_run import clipped
 from rbank_es.errors import BadImport
 from rbank_es.events.codec import event_types
 from rbank_es.events.likely_secrets import redact_likely
 from rbank_es.exchange import import_paths
+from rbank_es.limits.transcript_limits import TRANSCRIPT_TEXT_CHARS
 from tests.agents.transcripts.sessions import Fields, Turn, claude_lines, codex_lines, write
 
 LINES = claude_lines([Turn(0, (1, 0), False, False), Turn(1, (0,), False, False)])
@@ -206,3 +209,14 @@ def test_chat_messages_in_three_layouts_are_the_same_runs(tmp_path: Path) -> Non
 )
 def test_likely_secrets_are_redacted_and_their_names_stay(text: str, kept: str) -> None:
     assert redact_likely(text) == kept
+
+
+def test_a_long_text_is_clipped_between_words_and_one_without_blanks_takes_no_time() -> None:
+    begun = TRANSCRIPT_TEXT_CHARS
+    assert (
+        clipped("word " * begun) == "word " * (begun // 5)
+        and clipped("x" * (begun - 2) + " half a") == "x" * (begun - 2) + " "
+    )
+    began_s = process_time()
+    assert all(len(clipped("z" * begun * 2)) == begun - 1_000 for _ in range(200))
+    assert process_time() - began_s < 2
