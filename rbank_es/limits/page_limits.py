@@ -12,7 +12,7 @@ PAGE_USED_ITEMS = 200
 PAGE_LISTED_ROWS = 2_000
 PAGE_EARLIER_ROWS = 400
 # Positions of an exported page beside the first and the newest: a slider has no room for many more.
-PAGE_STOPS = 20
+PAGE_STOPS = 18
 # Runs in the table that stands there without a script.
 PAGE_SUMMARY_RUNS = 50
 # A text of an event from this length on is kept as numbers of lines, which prompts share.

@@ -26,6 +26,8 @@ from rbank_es.tools.runtime.run_meter import RunMeter
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.bank.memory_graph import MemoryGraph
+    from rbank_es.events.run_events import Role
+    from rbank_es.models.choice import LmChoice
     from rbank_es.models.embedder import SearchVectors
     from rbank_es.models.run_models import Lms, ModelFor
     from rbank_es.sandbox.session import SandboxSettings, Session
@@ -130,7 +132,12 @@ class LoopResources:
 
         into = bank or self.bank
         where: dict[str, Any] = {"task": task.id, "rollout": rollout}
-        return Lms(into, run, self.settings.choices, **where, model_for=self._model_for, clock=self.clock)
+        return Lms(into, run, self.choices, **where, model_for=self._model_for, clock=self.clock)
+
+    @property
+    def choices(self) -> Mapping[Role, LmChoice]:
+        """The models by role."""
+        return self.settings.choices
 
     def memory_graph(self, run: str) -> MemoryGraph | None:
         """Return the bank's provenance as of the start of a run, None unless it is offered. The caller closes it."""

@@ -5,7 +5,7 @@ Taken from the record: the answers of models, the outcomes of code, the keys of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from math import inf
@@ -41,8 +41,9 @@ from rbank_es.tools.runtime.run_meter import RunMeter
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.bank.memory_graph import MemoryGraph
-    from rbank_es.events.run_events import RunBounds
+    from rbank_es.events.run_events import Role, RunBounds
     from rbank_es.executors.executor import Interpreters
+    from rbank_es.models.choice import LmChoice
     from rbank_es.models.recorded_model import RecordedModel
     from rbank_es.rerun.recorded_run import RecordedRun
     from rbank_es.sparql.source import Source
@@ -336,9 +337,20 @@ class PlayedResources(LoopResources):
             model_for=lambda _role, _choice: played.model,
             interpreters=played.places,
         )
+        self._recorded = played.model.choices
         self._keys = iter(played.keys)
         self._embedded = [event for event in recording.events if isinstance(event, WordsEmbedded)]
         self._steps_in_time = played.steps_in_time
+
+    @property
+    def choices(self) -> Mapping[Role, LmChoice]:
+        """The models by role, with the parameters that were recorded: those of today's defaults may differ."""
+        chosen = self.settings.choices
+        recorded = {
+            role: msgspec.structs.replace(chosen.get(role, chosen["agent"]), arguments=each.arguments)
+            for role, each in self._recorded.items()
+        }
+        return {**chosen, **recorded}
 
     def meter(self) -> RunMeter:
         """Return a meter whose time ends where that of the recorded run did."""
