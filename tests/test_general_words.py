@@ -19,6 +19,7 @@ from rbank_es.extraction.prompts import UNREADABLE
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.lm_judge import LEANINGS, SHOWN
 from rbank_es.judging.run_outcome import RunOutcome
+from rbank_es.models.prompt import asked_again
 from rbank_es.models.prompt_table import PromptKind, prompt_for
 from rbank_es.policies.packed_items import pack_items
 
@@ -47,7 +48,8 @@ def texts() -> Iterator[tuple[str, str]]:
     for kind in KINDS:
         prompt = prompt_for(kind, over_source=False)
         [schema] = {field.schema for field in prompt.outputs.values() if field.schema} or {""}
-        for message in prompt.messages(dict.fromkeys(prompt.inputs, "none"), problem="none"):
+        messages = asked_again(prompt.messages(dict.fromkeys(prompt.inputs, "none")), "none", UNREADABLE)
+        for message in messages:
             yield f"{kind}, {message['role']}", message["content"].replace(schema, "")  # has JSON's own words
     for strictness, leaning in LEANINGS.items():
         if leaning:

@@ -7,9 +7,7 @@ that change no search. Otherwise nothing is recalled, and the reason is a senten
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,11 +16,11 @@ import msgspec
 from rbank_es.context.procedures import procedures_in
 from rbank_es.errors import RBankError
 from rbank_es.limits import hook_limits as limits
-from rbank_es.log.file.segments import Segment, identity_of, list_segments, read_opened
+from rbank_es.log.log_tail import AnotherLog, bank_id_in, log_tail
 from rbank_es.projections import builder
 from rbank_es.projections.view import View
 from rbank_es.projections.view_rows import ViewConnection
-from rbank_es.system.files import BankCache, opened
+from rbank_es.system.files import BankCache
 
 READ_MODELS = "projections.sqlite"
 BACKGROUND = "Background, not a task: what earlier runs taught, quoted as advice. Ignore it where it doesn't fit."
@@ -68,7 +66,7 @@ def recall(place: str, bank_id: str, task: str) -> HookRecall:
     """
     try:
         directory = Path(place)
-        _, found_id = identity_of(directory)
+        found_id = bank_id_in(directory)
         if bank_id and found_id != bank_id:
             raise NothingRecalled("another bank lies where the trusted one was; `rbank-es install` trusts it")
         cache = BankCache(found_id, directory).found()
@@ -105,26 +103,11 @@ def _searched(directory: Path, models: Path, task: str) -> HookRecall:
 
 def _check_current(directory: Path, point: builder.Checkpoint, *, strict: bool) -> None:
     """Raise `NothingRecalled` unless the read models show what a search at the log's end would find."""
-    segment = list_segments(directory)[-1]
-    if point.position < segment.first - 1:
+    try:
+        tail = log_tail(directory, point.position, point.mark)
+    except AnotherLog:
+        raise NothingRecalled("the read models are of another log; `rbank-es project` makes them again") from None
+    if tail is not None and tail.erased != point.erasures:
+        raise NothingRecalled("texts were erased since the read models were made; `rbank-es project` makes them")
+    if tail is None or not tail.whole or any(strict or not line.startswith(_SILENT) for line in tail.lines):
         raise NothingRecalled("the read models are behind the log; `rbank-es project` brings them up to date")
-    with opened(segment.path) as fd:
-        first, offset = read_opened(segment, fd)
-        if first.erased != point.erasures:
-            raise NothingRecalled("texts were erased since the read models were made; `rbank-es project` makes them")
-        offset = _behind(fd, segment, point, offset)
-        tail = os.pread(fd, limits.HOOK_TAIL_BYTES, offset)
-    *lines, rest = tail.split(b"\n")
-    if rest or any(strict or not line.startswith(_SILENT) for line in lines):
-        raise NothingRecalled("the read models are behind the log; `rbank-es project` brings them up to date")
-
-
-def _behind(fd: int, segment: Segment, point: builder.Checkpoint, start: int) -> int:
-    """Return the offset behind the line that the read models end with, which must still be there."""
-    if point.position == segment.first - 1:
-        return start
-    place, _, digest = point.mark.partition(" ")
-    line = os.pread(fd, limits.HOOK_TAIL_BYTES, int(place)).partition(b"\n")[0]
-    if sha256(line).hexdigest() != digest:
-        raise NothingRecalled("the read models are of another log; `rbank-es project` makes them again")
-    return int(place) + len(line) + 1

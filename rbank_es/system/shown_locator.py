@@ -80,8 +80,8 @@ def _without_password(rest: str, is_url: bool) -> str:
         if not colon:
             return f"{HIDDEN}{rest[rest.rfind('@') :]}" if secret else rest
         end = rest.rfind("@") if secret or end >= 0 else -1
-    elif end < 0 and not _PORT.match(rest[len(user) + 1 :]):
-        end = rest.rfind("@")  # a password with a slash in it
+    elif end < 0 and ("/" in rest[rest.rfind("@") + 1 :] or not _PORT.match(rest[len(user) + 1 :])):
+        end = rest.rfind("@")  # a password with a slash in it; what follows the @ of a point has none
     if end < 0 or not colon or "@" in user or "[" in user:
         return rest
     return f"{user}:{HIDDEN}{rest[end:]}"

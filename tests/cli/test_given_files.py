@@ -171,7 +171,7 @@ ALIKE = {
 WRITTEN = {
     *("whatif --into", "dashboard -o", "demo -o", "run --save-mem", "run --heads", "suite generate --into"),
     *("experiment simulate --into", "experiment simulate --folder", "experiment run --into", "suite import --into"),
-    *("suite script --into", "replay --into", "project --into", "rerun --into", "export -o"),
+    *("suite script --into", "replay --into", "project --into", "rerun --into", "export -o", "skills --into"),
 }
 """Files and folders that are written."""
 NO_FILES = {

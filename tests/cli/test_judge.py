@@ -36,7 +36,7 @@ id = "wrong"
 [[task.judge]]
 text = "hm"
 [[task.judge]]
-expects = ["problem"]
+expects = ["could not be read"]
 fields = { success = false, reason = "Some are dark." }
 """
 

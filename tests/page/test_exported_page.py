@@ -182,7 +182,7 @@ def test_a_file_holds_what_a_served_bank_answers(sample_page: str) -> None:
     held = answers_in(sample_page)
     stops = data_in(sample_page)[0]["stops"]
     with Bank.open(SAMPLE) as bank, bank.as_of() as view:
-        assert (stops[0], stops[-1], len(stops)) == (0, bank.position, 22)
+        assert (stops[0], stops[-1], len(stops)) == (0, bank.position, page_limits.PAGE_STOPS + 2)
         names = Counter(name for name, _, _ in held)
         assert {names[name] for name in ("about", "overview", "runs", "items", "health", "difference")} == {len(stops)}
         assert names["leakage"] == len(stops) and names["review"] == names["doubts"] == 1

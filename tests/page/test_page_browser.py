@@ -10,6 +10,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
+from rbank_es.limits import page_limits
 from rbank_es.page import write_page
 from rbank_es.page.page_answer import PageAnswers
 from rbank_es.testing import extraction
@@ -127,7 +128,7 @@ def test_a_file_says_of_which_position_it_shows_what_lies_between_two_of_its_sto
 def test_the_slider_of_a_file_goes_from_stop_to_stop_and_shows_dates(tab: Any, file: Path) -> None:
     tab.open(file)
     places = int(tab.eval("document.querySelector('input[type=range]').max"))
-    assert places == 21
+    assert places == page_limits.PAGE_STOPS + 1
     seen = []
     for place in (0, 1, 10, places):
         slide(tab, place)
