@@ -30,6 +30,13 @@ def sides(found: Difference, side: str) -> dict[Any, Any]:
     return items | {("run", each.run): getattr(each, side) for each in found.runs}
 
 
+def told(value: Any) -> Any:
+    """What both sides tell of a row: the answer also says where it changed, and the task of a run."""
+    if isinstance(value, tuple):
+        return [told(each) for each in value]
+    return {name: getattr(value, name) for name in ("id", "title", "run", "before", "after") if hasattr(value, name)} or value
+
+
 @law
 @given(lives(ALL), st.data())
 def test_read_models_and_states_differ_by_the_same(ops: list[Op], data: st.DataObject) -> None:
@@ -40,9 +47,7 @@ def test_read_models_and_states_differ_by_the_same(ops: list[Op], data: st.DataO
     with bank.as_of(since) as before, bank.as_of(to) as after:
         assert compared(bank.name, facts_at(before), facts_at(after)) == found
     answer = bank.at(to).difference(since)
-    assert {name: getattr(answer, name) for name in found.__struct_fields__} == {
-        name: getattr(found, name) for name in found.__struct_fields__
-    }
+    assert all(told(getattr(answer, name)) == told(getattr(found, name)) for name in found.__struct_fields__)
     assert (found.since_seq, found.position) == (since, to)
 
 
