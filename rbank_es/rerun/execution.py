@@ -345,8 +345,8 @@ class PlayedResources(LoopResources):
     @property
     def choices(self) -> Mapping[Role, LmChoice]:
         """The models by role, with the parameters that were recorded: those of today's defaults may differ."""
-        chosen = self.settings.choices
-        recorded = {
+        chosen: Mapping[Role, LmChoice] = self.settings.choices
+        recorded: dict[Role, LmChoice] = {
             role: msgspec.structs.replace(chosen.get(role, chosen["agent"]), arguments=each.arguments)
             for role, each in self._recorded.items()
         }

@@ -34,7 +34,8 @@ def told(value: Any) -> Any:
     """What both sides tell of a row: the answer also says where it changed, and the task of a run."""
     if isinstance(value, tuple):
         return [told(each) for each in value]
-    return {name: getattr(value, name) for name in ("id", "title", "run", "before", "after") if hasattr(value, name)} or value
+    names = ("id", "title", "run", "before", "after")
+    return {name: getattr(value, name) for name in names if hasattr(value, name)} or value
 
 
 @law
