@@ -134,7 +134,7 @@ def content(state: State) -> dict[str, Any]:
         if entry.state != "unsupported"
     }
     runs = {run: [v for name, v in asdict(found).items() if name not in UNSTABLE] for run, found in state.runs.items()}
-    verdicts = {key: replace(verdict, seq=0, rank=0) for key, verdict in state.verdicts.items()}
+    verdicts = {key: replace(verdict, seq=0, rank=0, said=("", "")) for key, verdict in state.verdicts.items()}
     return {"items": items, "usage": usage(state), "runs": (runs, verdicts), "policies": state.policies}
 
 
