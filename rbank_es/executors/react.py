@@ -22,19 +22,10 @@ import dspy
 
 from rbank_es import limits as lim
 from rbank_es.events.codec import encodable
-from rbank_es.executors.agent_step import (
-    AgentTask,
-    SubCalls,
-    Unreadable,
-    ask,
-    ask_shortened,
-    extract_signature,
-    force_answer,
-    shorten,
-    signature_of,
-    tool_manual,
-)
+from rbank_es.executors.agent_reply import Unreadable, ask_shortened, force_answer, shorten
+from rbank_es.executors.agent_step import AgentTask, ask, extract_signature, signature_of, tool_manual
 from rbank_es.executors.executor import Ending, Executor, Fault, Recorder, RunLimits, RunStep, Submission
+from rbank_es.executors.sub_calls import SubCalls, sub_calls
 from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 
 if TYPE_CHECKING:
@@ -64,7 +55,7 @@ class React(Executor):
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedReAct`."""
-        agent = RecordedReAct(tools, recorder, SubCalls(lms.lm("sub"), limits.subcalls, tools.session.meter), limits)
+        agent = RecordedReAct(tools, recorder, sub_calls(lms, limits, tools.session.meter), limits)
         ending: Ending = agent(context=context, question=task).ending
         return ending
 

@@ -22,18 +22,10 @@ import dspy
 from dspy.primitives.repl_types import REPLHistory, REPLVariable
 
 from rbank_es import limits
-from rbank_es.executors.agent_step import (
-    AgentTask,
-    SubCalls,
-    ask,
-    ask_shortened,
-    force_answer,
-    make_sandboxes,
-    run_code,
-    take_code_step,
-    tool_manual,
-)
+from rbank_es.executors.agent_reply import ask_shortened, force_answer
+from rbank_es.executors.agent_step import AgentTask, ask, make_sandboxes, run_code, take_code_step, tool_manual
 from rbank_es.executors.executor import Ending, Executor, Interpreters, Recorder, RunLimits
+from rbank_es.executors.sub_calls import SubCalls, sub_calls
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
@@ -66,7 +58,7 @@ class Rlm(Executor):
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedRLM`."""
-        subcalls = SubCalls(lms.lm("sub"), limits.subcalls, tools.session.meter)
+        subcalls = sub_calls(lms, limits, tools.session.meter)
         rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits))
         ending: Ending = rlm(context=context, question=task).ending
         return ending

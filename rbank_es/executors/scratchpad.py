@@ -13,23 +13,21 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from rbank_es import limits as lim
+from rbank_es.executors.agent_reply import ask_shortened, force_answer, shorten
 from rbank_es.executors.agent_step import (
     AgentTask,
     CodeOutcome,
-    SubCalls,
     ask,
-    ask_shortened,
     extract_signature,
-    force_answer,
     make_sandboxes,
     open_interpreter,
     run_code,
-    shorten,
     signature_of,
     take_code_step,
     tool_manual,
 )
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep
+from rbank_es.executors.sub_calls import sub_calls
 from rbank_es.sandbox.step_outcome import LOSSES
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ class Scratchpad(Executor):
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Take steps in one interpreter."""
         interpreters = self.interpreters or make_sandboxes(limits)
-        subcalls = SubCalls(lms.lm("sub"), limits.subcalls, tools.session.meter)
+        subcalls = sub_calls(lms, limits, tools.session.meter)
         predict = dspy.Predict(_signature(tools, limits, getattr(interpreters, "execution_instructions", "")))
         with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
             return _Pad({"context": context, "question": task}, recorder, limits, interpreter, predict).run()

@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.executors.agent_step import SubCalls
 from rbank_es.executors.executor import RunLimits
-from tests.sandbox.sandboxes import require_dspy
-
-require_dspy()
+from rbank_es.executors.sub_calls import SubCalls
 
 
 def test_a_run_has_12_steps_and_25_sub_calls_unless_told_otherwise() -> None:
@@ -24,9 +21,9 @@ def test_a_run_has_12_steps_and_25_sub_calls_unless_told_otherwise() -> None:
 def test_no_more_than_allowed_are_made_from_any_number_of_threads() -> None:
     asked: list[str] = []
 
-    def lm(prompt: str) -> list[str]:
+    def lm(prompt: str) -> str:
         asked.append(prompt)
-        return [prompt.upper()]
+        return prompt.upper()
 
     calls = SubCalls(lm, 25)
     refused: list[Exception] = []
@@ -49,7 +46,7 @@ def test_no_more_than_allowed_are_made_from_any_number_of_threads() -> None:
 
 
 def test_a_batch_that_is_too_large_is_refused_whole() -> None:
-    calls = SubCalls(lambda prompt: [prompt], 25)
+    calls = SubCalls(lambda prompt: prompt, 25)
     with pytest.raises(RuntimeError, match="26 more sub-calls are over the limit of 25; 25 are left"):
         calls.llm_query_batched(["p"] * 26)
     assert calls.used == 0 and calls.llm_query_batched(["p"] * 25) == ["p"] * 25
@@ -59,12 +56,12 @@ def test_after_an_interruption_no_prompt_is_sent_that_was_not_sent_yet() -> None
     """Each may take minutes and cost money."""
     sent: list[str] = []
 
-    def lm(prompt: str) -> list[str]:
+    def lm(prompt: str) -> str:
         sent.append(prompt)
         if prompt == "0":
             raise KeyboardInterrupt
         time.sleep(0.3)
-        return [prompt]
+        return prompt
 
     calls = SubCalls(lm, 25)
     with pytest.raises(KeyboardInterrupt):

@@ -1,0 +1,81 @@
+"""The reply of an agent's model: unreadable ones, those to a prompt that is too long, the forced answer. Loads no dspy.
+
+Executors share it, whatever client they ask through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rbank_es.errors import LmFailed
+from rbank_es.executors.executor import FIELDS, Ending, Recorder, Submission, failure_of
+from rbank_es.models.call_recorder import NO_WORD
+from rbank_es.models.model_call import FATAL
+from rbank_es.sandbox.step_outcome import SubmissionRefused
+
+NO_ANSWER = frozenset({NO_WORD, "response_too_long", "cut"})
+"""Failures of one answer: the next may be good."""
+
+_PROMPT_TOO_LONG = frozenset({"context_too_long", "request_too_long"})
+"""Failures after which a shorter history may succeed."""
+
+
+class Unreadable(NamedTuple):
+    """A reply without usable fields: its beginning, and the explanation for the agent.
+
+    `code` tells whose fault it is: the agent's, or that of the provider, which gave no word of the model.
+    """
+
+    reply: str
+    reason: str
+    code: str = "unreadable"
+
+
+def shorten(output: str, most_chars: int) -> str:
+    """Return an output as a prompt shows it: whole, or head and tail with the number of characters between."""
+    if len(output) <= most_chars:
+        return output
+    head = most_chars // 2
+    tail = most_chars - head
+    left_out = f"\n... ({len(output) - most_chars:,} characters left out) ...\n"
+    return output[:head] + left_out + (output[-tail:] if tail else "")
+
+
+def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int) -> tuple[Any, int]:
+    """Call `ask_with(left_out)` until the prompt fits: each retry leaves out half of the remaining history.
+
+    `steps` is the length of the history, `left_out` the number of its first steps that are left out from the start.
+    Returns the result, and the final `left_out`. Raises what `ask_with` raises; for a prompt that is too long, only
+    when no step is left.
+    """
+    while True:
+        try:
+            return ask_with(left_out), left_out
+        except LmFailed as failure:
+            if failure.code not in _PROMPT_TOO_LONG or left_out >= steps:
+                raise
+        # Rounded up, so that each retry leaves out one step at least.
+        left_out += (steps - left_out + 1) // 2
+
+
+def force_answer(recorder: Recorder, ask_once: Callable[[], Any]) -> Ending:
+    """Ask once for the answer, because a limit is reached. If that fails, the outcome has no answer.
+
+    `ask_once` returns fields by name, or `Unreadable`. Raises `RunStopped` and `LmFailed` where no more calls may be
+    made.
+    """
+    recorder.after_steps()
+    try:
+        given = ask_once()
+    except LmFailed as failure:
+        # The run must fail, because no later call of it could be recorded or repeated.
+        if failure.code in FATAL:
+            raise
+        return Ending("forced_at_limit", None, *failure_of(failure))
+    if isinstance(given, Unreadable):
+        return Ending("forced_at_limit", None, given.code, given.reason)
+    try:
+        return Ending("forced_at_limit", Submission.of({name: given.get(name) for name in FIELDS}))
+    except SubmissionRefused:
+        return Ending("forced_at_limit", None, "unreadable", "the model gave no answer when it was asked for one")
