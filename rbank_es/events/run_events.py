@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from rbank_es import limits
 from rbank_es.events.event import Count, Event, JsonText, Names, Salt, Seconds, Settings, Text
 from rbank_es.events.items import Name
+from rbank_es.events.server_traits import ServerTraits
 
 Run = Annotated[Name, Meta(min_length=1, description="Id of the run.")]
 Extra = Annotated[Text | None, Meta(description="JSON of imported values that have no field here.")]
@@ -111,6 +112,10 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     release: Annotated[Name | None, Meta(description="Release of the code that ran.")] = None
     commit: Annotated[Name | None, Meta(description="Commit of the code that ran.")] = None
     config_digest: Annotated[Name | None, Meta(description="SHA-256 of the configuration, hex.")] = None
+    servers: Annotated[
+        tuple[ServerTraits, ...],
+        Meta(max_length=4, description="What was known of its models' servers when it began, one for each model."),
+    ] = ()
     scripted: Annotated[bool, Meta(description="True where a script stood in for the model.")] = False
     simulated: Annotated[bool, Meta(description="True where chance stood in for the agent.")] = False
     overrides: Annotated[

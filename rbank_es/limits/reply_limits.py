@@ -1,4 +1,4 @@
-"""Limits of a model's reply, by the role that it answers in."""
+"""Limits of a model's reply, by the role that it answers in, and of what its server says of itself."""
 
 # Tokens of a reply, where nothing else is asked for: models that miss their end go on until a bound ends them. A step
 # or a list of items is at most a page of code or prose, a judgment a word and two sentences.
@@ -6,3 +6,7 @@ AGENT_REPLY_TOKENS = 2_048
 SUB_REPLY_TOKENS = 2_048
 EXTRACTOR_REPLY_TOKENS = 2_048
 JUDGE_REPLY_TOKENS = 512
+# Seconds for what a server says of itself: it reads no prompt for that, and a loop waits for it before its first run.
+SERVER_LOOK_S = 3.0
+# What is kept of one model and its server: some twenty short fields.
+SERVER_TRAITS_BYTES = 16 * 1024

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.events.run_events import Role
+    from rbank_es.events.server_traits import ServerTraits
     from rbank_es.models.choice import LmChoice
     from rbank_es.models.embedder import SearchVectors
     from rbank_es.models.run_models import Lms, ModelFor
@@ -85,6 +86,7 @@ class LoopResources:
         self.clock, self.origin, self.at_once = clock, origin, at_once
         self.suite, self.trial = suite, trial
         self._model_for, self._interpreters, self._vectors = model_for, interpreters, vectors
+        self._servers: tuple[ServerTraits, ...] | None = None if model_for is None else ()
         self._sandboxes: Sandboxes | None = None
         self._mutex = threading.Lock()
         self.runs_to_come: int | None = None
@@ -131,8 +133,17 @@ class LoopResources:
         from rbank_es.models.run_models import Lms
 
         into = bank or self.bank
-        where: dict[str, Any] = {"task": task.id, "rollout": rollout}
+        where: dict[str, Any] = {"task": task.id, "rollout": rollout, "servers": self.servers}
         return Lms(into, run, self.choices, **where, model_for=self._model_for, clock=self.clock)
+
+    @property
+    def servers(self) -> tuple[ServerTraits, ...]:
+        """The known traits of the models' servers, looked up once, before the first run."""
+        if self._servers is None:
+            from rbank_es.models.server_look import traits_by_model
+
+            self._servers = tuple(each for each in traits_by_model(self.choices.values()).values() if each.known)
+        return self._servers
 
     @property
     def choices(self) -> Mapping[Role, LmChoice]:

@@ -165,6 +165,7 @@ def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:
         bounds=chosen.bounds,
         rollout_group=new.group,
         rollout_index=new.index,
+        servers=resources.servers,
         config_digest=chosen.digest,
         scripted=chosen.scripted,
         overrides=overrides_of(resources.bank, chosen),

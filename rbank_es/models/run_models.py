@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Settings, Timer
 from rbank_es.events.run_events import Role
+from rbank_es.events.server_traits import ServerTraits
 from rbank_es.models.call_recorder import RecordingEngine, RunCalls, Sleep
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.function_model import Complete, FunctionModel, choice_of
@@ -45,14 +46,16 @@ class Lms:
         *,
         task: str = "",
         rollout: int = 0,
+        servers: Sequence[ServerTraits] | None = None,
         model_for: ModelFor | None = None,
         sleep: Sleep = time.sleep,
         clock: Timer = time.perf_counter,
     ) -> None:
         """Make models that record in `bank` as part of `run`. Nothing is sent.
 
-        `task` and `rollout` (from 0) choose the turns of a script. Raises `LmFailed` (unknown_model, missing_key),
-        `BadInput` for an invalid script or parameter, `MissingExtra`.
+        `task` and `rollout` (from 0) choose the turns of a script. `servers` are the known traits of the models'
+        servers; None looks when they are needed. Raises `LmFailed` (unknown_model, missing_key), `BadInput` for an
+        invalid script or parameter, `MissingExtra`.
         """
         if not choices:
             raise BadInput("no model was chosen; give one with --lm")
@@ -61,6 +64,8 @@ class Lms:
         self._task, self._rollout = task, rollout
         self._sleep, self._clock = sleep, clock
         self._live = model_for is None
+        self._traits = {each.model: each for each in servers or ()}
+        self._asks_servers = servers is None and self._live
         self._models: dict[str, Model] = {}
         self._by_role = {role: self._made(role, choice, model_for) for role, choice in self._choices.items()}
 
@@ -72,6 +77,15 @@ class Lms:
         if found is None:
             raise BadInput(f"no model was chosen for the {role}; give one with --lm")
         return found
+
+    def traits(self, role: Role) -> ServerTraits:
+        """Return what is known of the server of a role's model, by a look at it at most; no model is called."""
+        choice = self.choice(role)
+        if choice.name not in self._traits and self._asks_servers:
+            from rbank_es.models.server_look import known_traits
+
+            self._traits[choice.name] = known_traits(choice)
+        return self._traits.get(choice.name) or ServerTraits(model=choice.name)
 
     def ask(
         self,

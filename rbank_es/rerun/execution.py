@@ -338,6 +338,8 @@ class PlayedResources(LoopResources):
             interpreters=played.places,
         )
         self._recorded = played.model.choices
+        # What was known when the run began, because requests may depend on it.
+        self._servers = recording.started.servers
         self._keys = iter(played.keys)
         self._embedded = [event for event in recording.events if isinstance(event, WordsEmbedded)]
         self._steps_in_time = played.steps_in_time

@@ -152,7 +152,8 @@ def flooding() -> Behaviour:
 class OpenAiServer:
     """What it was asked is in `requests` (bodies) and `headers`; it stands at `url`."""
 
-    def __init__(self, answers: Answers) -> None:
+    def __init__(self, answers: Answers, **pages: Any) -> None:
+        """`pages`: `props` and `models`, the JSON or the behaviour of such a page; it has none unless given."""
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self._answers = answers
@@ -160,6 +161,8 @@ class OpenAiServer:
         self._server = FaultServer()
         self.url = self._server.url + "/v1"
         self._server.at("/v1/chat/completions", lambda connection, asked: self._answer(asked)(connection, asked))
+        for path, name in (("/props", "props"), ("/v1/models", "models")):
+            self._server.at(path, _page(pages.get(name)))
 
     def _answer(self, asked: Asked) -> Behaviour:
         body = json.loads(asked.body)
@@ -173,14 +176,24 @@ class OpenAiServer:
             reply = self._answers[number] if number < len(self._answers) else failing("500 No Further Answer")
         return says(completion(reply, str(body.get("model"))), JSON) if isinstance(reply, str) else reply
 
+    def asked(self, path: str) -> list[Asked]:
+        """The requests for a path."""
+        return [each for each in self._server.asked if each.target == path]
+
     @contextmanager
     def running(self) -> Iterator[OpenAiServer]:
         with self._server.running():
             yield self
 
 
+def _page(given: Any) -> Behaviour:
+    if given is None:
+        return error("404 Not Found", "no such page")
+    return given if callable(given) else says(json.dumps(given).encode(), JSON)
+
+
 @contextmanager
-def openai_server(answers: Answers) -> Iterator[OpenAiServer]:
-    """A server that runs while the block does."""
-    with OpenAiServer(answers).running() as server:
+def openai_server(answers: Answers, **pages: Any) -> Iterator[OpenAiServer]:
+    """A server that runs while the block does; `pages` as `OpenAiServer` takes them."""
+    with OpenAiServer(answers, **pages).running() as server:
         yield server

@@ -13,17 +13,19 @@ import pytest
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import JudgeFailed, LoopStopped
-from rbank_es.events import LmCalled, RunFinished, ToolCalled
+from rbank_es.events import LmCalled, RunFinished, RunStarted, ToolCalled
 from rbank_es.judging.checks import check
 from rbank_es.judging.judges import decide
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.scripted_model import rendered
+from rbank_es.rerun.execution import rerun
 from tests.effort import one_in
 from tests.loop.loops import HEIGHT, TASKS, looped
 from tests.models import openai_server as says
 from tests.models.openai_server import Reply, openai_server
+from tests.rerun.banks import quick_code, shipped
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
@@ -210,3 +212,18 @@ def test_a_key_that_the_agents_code_reads_without_a_sandbox_is_in_no_event(
         bank.project()
     written = b"".join(path.read_bytes() for path in (tmp_path / "bank").rglob("*") if path.is_file())
     assert b"[key]" in written and key.encode() not in written
+
+
+def test_a_run_records_what_was_known_of_its_server_and_its_rerun_knows_no_more(tmp_path: Path) -> None:
+    props = {"default_generation_settings": {"n_ctx": 16_384}, "build_info": "b1"}
+    with (
+        openai_server(WELL, props=props) as server,
+        Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
+    ):
+        looped(bank, settings(server.url), TASKS[:1], interpreters=quick_code)
+        [started] = [event for event in bank.events() if isinstance(event, RunStarted)]
+        [known] = started.servers
+        assert (known.model, known.server, known.context_tokens) == ("openai/stub", "llama.cpp b1", 16_384)
+        looks = len(server.asked("/props"))
+        assert rerun(bank, started.run, ontologies=shipped()).difference is None
+        assert (looks, len(server.asked("/props"))) == (1, 1), "a look before the first run, none in the rerun"
