@@ -25,6 +25,7 @@ from rbank_es.cli.shared.arguments import NumberRange
 from rbank_es.cli.shared.experiment_rate import rate
 from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
 from rbank_es.cli.shared.experiment_simulate import simulate
+from rbank_es.cli.shared.interruption import interruptible
 from rbank_es.cli.shared.ontology_options import open_named
 from rbank_es.cli.shared.output import (
     Cell,
@@ -334,12 +335,14 @@ def _prices(text: str | None) -> Prices | None:
 
 def _run(materials: Materials, folder: Path, given: dict[str, Any]) -> tuple[TrialOutcome, ...]:
     from rbank_es.experiments.experiment_run import run_experiment
+    from rbank_es.loop.closed_loop import GOES_ON
 
     total = materials.experiment.trials * len(materials.suite.tasks)
     done, notes = 0, Counter[tuple[str, str]]()
     with ExitStack() as stack:
         # Report it also if the experiment stops: unreadable extractions would look like a memory without effect.
         stack.callback(_warn_of, notes)
+        stack.enter_context(interruptible(lambda: f"Kept: each finished task, {done} of them now", GOES_ON))
         progress = stack.enter_context(Progress(f"{materials.experiment.name}: tasks"))
 
         def on_task(trial: Trial, result: TaskResult) -> None:
@@ -348,13 +351,8 @@ def _run(materials: Materials, folder: Path, given: dict[str, Any]) -> tuple[Tri
             notes.update((trial.condition, note) for note in result.notes)
             progress(done, total)
 
-        try:
-            return run_experiment(
-                materials, folder, jobs=given["jobs"], patience_s=60 * given["patience_min"], on_task=on_task
-            )
-        except KeyboardInterrupt:
-            warn("interrupted. The same command goes on from here")
-            raise
+        patience_s = 60 * given["patience_min"]
+        return run_experiment(materials, folder, jobs=given["jobs"], patience_s=patience_s, on_task=on_task)
 
 
 # ---------------------------------------------------------------- printing

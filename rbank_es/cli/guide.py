@@ -18,12 +18,12 @@ from rbank_es.cli.shared.agent_options import (
     parse_models,
     read_constraints,
     refuse_idle,
-    resumable,
     server_options,
     source_options,
 )
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_or_create, parse_bounds, whole_bank
+from rbank_es.cli.shared.interruption import interruptible, kept_of
 from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
 from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, echo_scripted, safe_block, styled
 from rbank_es.errors import BadInput
@@ -48,6 +48,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
     The whole text is kept in the bank, with its cost; runs with --l3 get its summary, at most 1,000 characters,
     from then on. BANK is made if there is none. After an interruption, the same command resumes.
     """
+    from rbank_es.loop.closed_loop import advice
     from rbank_es.loop.guide_run import guide_settings, write_guide
     from rbank_es.loop.resources import check
     from rbank_es.loop.settings import LoopSettings
@@ -74,8 +75,8 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
         check(settings)
         opened = stack.enter_context(open_or_create(place)[0])
         source = known_source(opened, source)
-        live = stack.enter_context(LoopDisplay(verbose=verbose))
-        with resumable(again):
+        live = LoopDisplay(verbose=verbose)
+        with interruptible(lambda: kept_of(0, 1, live.interrupted), advice(again)), live:
             made = write_guide(watched(opened, live.events), settings, source, again=again, on_task=live.task)
         facts = {"bank": opened.name, "head": str(opened.head())}
     if as_json:

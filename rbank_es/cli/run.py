@@ -28,7 +28,6 @@ from rbank_es.cli.shared.agent_options import (
     refuse_beside_test,
     refuse_idle,
     refuse_idle_budgets,
-    resumable,
     search_vectors,
     server_options,
     source_options,
@@ -47,6 +46,7 @@ from rbank_es.cli.shared.arguments import (
     writable,
 )
 from rbank_es.cli.shared.heads_file import heads_file, note_head
+from rbank_es.cli.shared.interruption import interruptible, kept_of
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, warn_of_what_is_left, watched
 from rbank_es.cli.shared.output import (
     SCRIPTED,
@@ -164,8 +164,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         # Results are collected here, so that they can be reported when the loop ends in an error.
         results: list[TaskResult] = []
         try:
-            with resumable(given["again"]):
-                facts = _run(place, tasks, suite, settings, source, given, results)
+            facts = _run(place, tasks, suite, settings, source, given, results)
         except (RBankError, KeyboardInterrupt):
             # Finished tasks are recorded and paid for: print them although the loop stopped.
             if results and not as_json:
@@ -315,15 +314,17 @@ def _run(
     results: list[TaskResult],
 ) -> dict[str, Any]:
     """Run the loop, appending each result to `results` as it comes; return facts about the bank."""
-    from rbank_es.loop.closed_loop import run_closed_loop
+    from rbank_es.loop.closed_loop import advice, run_closed_loop
 
+    live = LoopDisplay(verbose=given["verbose"])
     opened, made = open_or_create(place, may_be_lost=True)
     if not locate(place).engine.outlives_process:
         warn(f"the bank {place} is lost when this command ends; --save-mem keeps its items")
     with (
         opened,
         search_vectors(opened, given["embeddings_url"]) as vectors,
-        LoopDisplay(verbose=given["verbose"]) as live,
+        interruptible(lambda: kept_of(len(results), len(tasks), live.interrupted), advice(given["again"])),
+        live,
     ):
         # Resolve the path before the first task: a bad one must not cost a whole loop.
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None

@@ -10,14 +10,14 @@ twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from rbank_es.bank.run_end import close_run
-from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped
+from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped, RBankError
 from rbank_es.events.run_events import TaskChoice, VerdictValue
 from rbank_es.events.run_totals import known_sum
 from rbank_es.judging.run_outcome import is_agents_own
@@ -325,13 +325,19 @@ class ClosedLoop:
         """Execute the missing runs of a task; return whether there were any."""
         if not self._to_run(work):
             return False
-        begun = begin_runs(self.resources, work.task, partial(self._missing, work), chosen)
-        works = [partial(self._one, work.task, begun.context.text, each) for each in begun.runs]
-        if len(works) > 1 and self.resources.at_once:
-            side_by_side(self.resources.bank, works)
-        else:
-            for one in works:
-                one(self.resources.bank)
+        try:
+            begun = begin_runs(self.resources, work.task, partial(self._missing, work), chosen)
+            works = [partial(self._one, work.task, begun.context.text, each) for each in begun.runs]
+            if len(works) > 1 and self.resources.at_once:
+                side_by_side(self.resources.bank, works)
+            else:
+                for one in works:
+                    one(self.resources.bank)
+        except KeyboardInterrupt:
+            # Those that no thread closes any more. The interruption matters more than a failure to record it.
+            with suppress(RBankError, OSError):
+                self._close_interrupted(work)
+            raise
         return True
 
     def _to_run(self, work: _Work) -> list[NewRun]:

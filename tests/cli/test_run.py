@@ -7,14 +7,16 @@ import json
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.loop_progress import LoopDisplay
-from rbank_es.events import ContextBuilt, LmCalled, RunJudged, RunStarted, ToolCalled
+from rbank_es.cli.shared import loop_progress
+from rbank_es.cli.shared.loop_progress import LoopDisplay, _RunAtWork
+from rbank_es.events import ContextBuilt, LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import digest_of, fails, on_terminal, run
 from tests.loop.loops import HEIGHT, SCRIPT, TASKS, source
@@ -418,26 +420,95 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_line_tells_task_step_tool_tokens_cost_and_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order in which a loop records them; the cost only where there is one."""
-    screen = Terminal()
+class Clock:
+    """A clock of seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+ANSWERED = LmCalled(run="r", role="agent", model="m", tokens_in=1_000, tokens_out=34, duration_s=2.0)
+JUDGED = RunJudged(run="r", purpose="learning", verdict="success", judge="j", judge_version="1", kind="lm")
+
+
+def test_the_line_tells_task_step_wait_tokens_cost_and_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is waited for, as the events of a run show it, and for how long; the cost only where there is one."""
+    screen, clock = Terminal(), Clock()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setenv("COLUMNS", "120")
-    with LoopDisplay() as live:
-        live.task(TASKS[0], 2, 3)
-        live.events([LmCalled(run="r", role="agent", model="m", tokens_in=1_000, tokens_out=234)])
-        live.events([ToolCalled(run="r", tool="sparql_query", step=1)])
-        live.events([LmCalled(run="r", role="judge", model="m", tokens_in=1, cost_usd=0.0125)])
-        judged = RunJudged(run="r", purpose="learning", verdict="success", judge="j", judge_version="1", kind="lm")
-        live.events([judged])
-    drawn = screen.getvalue().split("\r\x1b[2K")
-    assert drawn[2:] == [
-        "task 2 of 3, height: retrieving (1 call, 1,234 tokens)",
-        "task 2 of 3, height: step 1, sparql_query (1 call, 1,234 tokens)",
-        "task 2 of 3, height: step 1, sparql_query (2 calls, 1,235 tokens, $0.0125)",
-        "task 2 of 3, height: success; learning (2 calls, 1,235 tokens, $0.0125)",
+    monkeypatch.setenv("COLUMNS", "150")
+    live = LoopDisplay(clock=clock)
+    live.task(TASKS[0], 2, 3)
+    live.events([RunStarted(run="r", executor="rlm")])
+    clock.now = 12.4
+    live._draw(again=True)
+    live.events([ANSWERED])
+    live.events([ToolCalled(run="r", tool="sparql_query", step=1)])
+    live.events([StepTaken(run="r", index=1)])
+    live.events([RunFinished(run="r", outcome="submitted")])
+    live.events([LmCalled(run="r", role="judge", model="m", tokens_in=1, cost_usd=0.0125), JUDGED])
+    live.wipe()
+    spent = "(1 call, 1,034 tokens, 17 a second)"
+    assert screen.getvalue().split("\r\x1b[2K")[1:] == [
+        "task 2 of 3, height: retrieving (0 calls, 0 tokens)",
+        "task 2 of 3, height: step 1; the model's answer (0 calls, 0 tokens)",
+        "task 2 of 3, height: step 1; the model's answer, 12 s (0 calls, 0 tokens)",
+        f"task 2 of 3, height: step 1; the sandbox {spent}",
+        f"task 2 of 3, height: step 1, sparql_query; the sandbox {spent}",
+        f"task 2 of 3, height: step 2; the model's answer {spent}",
+        f"task 2 of 3, height: submitted; judging; the model's answer {spent}",
+        "task 2 of 3, height: success; learning; the model's answer (2 calls, 1,035 tokens, $0.0125, 17 a second)",
         "",
     ]
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_off_a_terminal_each_step_that_a_model_took_has_a_line(
+    monkeypatch: pytest.MonkeyPatch, *, scripted: bool
+) -> None:
+    screen, clock = io.StringIO(), Clock()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with LoopDisplay(clock=clock) as live:
+        live.task(TASKS[0], 1, 1)
+        live.events([RunStarted(run="r", executor="react", rollout_index=1, scripted=scripted)])
+        clock.now = 3.0
+        live.events([ANSWERED, ToolCalled(run="r", tool="mem_search", step=1), StepTaken(run="r", index=1)])
+        clock.now = 4.0
+        live.events([ANSWERED, StepTaken(run="r", index=2, error_code="unreadable")])
+    lines = [
+        "height: rollout 1, step 1, 3 s, the model 2 s (1 call, 1,034 tokens, 17 a second)",
+        "height: rollout 1, step 2 failed (unreadable), 1 s, the model 2 s (2 calls, 2,068 tokens, 17 a second)",
+    ]
+    assert screen.getvalue().splitlines() == ([] if scripted else lines)
+
+
+@pytest.mark.parametrize(
+    ("executor", "waits"), [("rlm", "the sandbox"), ("react", "a tool"), ("unknown", "the sandbox")]
+)
+def test_after_an_answer_of_the_model_what_runs_depends_on_the_executor(executor: str, waits: str) -> None:
+    run = _RunAtWork(0.0)
+    run.take(RunStarted(run="r", executor=executor), 1.0)
+    run.take(ANSWERED, 2.0)
+    assert (run.at, run.waits, run.since) == ("step 1", waits, 2.0)
+
+
+def test_the_line_is_redrawn_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it is wiped: then somebody else prints."""
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(loop_progress, "REDRAW_S", 0.01)
+    with LoopDisplay() as live:
+        live.task(TASKS[0], 1, 1)
+        deadline = time.monotonic() + 30
+        while screen.getvalue().count("retrieving") < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        live.wipe()
+        drawn = screen.getvalue()
+        time.sleep(0.05)
+        assert screen.getvalue() == drawn
 
 
 @pytest.mark.slow

@@ -137,18 +137,6 @@ def known_source(bank: Bank | None, source: Source) -> Source:
     return known
 
 
-@contextmanager
-def resumable(again: bool) -> Iterator[None]:
-    """Print how to resume a loop when it is interrupted; `again` is whether it repeats finished tasks."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        from rbank_es.loop.closed_loop import advice
-
-        warn(f"interrupted. {advice(again)}")
-        raise
-
-
 def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
     """Return the curated constraints: from the file named, else from the one beside the ontology, else None.
 

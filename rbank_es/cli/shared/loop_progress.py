@@ -1,16 +1,18 @@
-"""The progress of a loop: its current step on one line of a terminal, and a line for each finished task."""
+"""The progress of a loop: where it is, what it waits for and what it has spent, as a person sees it."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.ontology_options import skips_unreadable
 from rbank_es.cli.shared.output import truncate, warn
+from rbank_es.errors import RBankError
 from rbank_es.events import (
     Event,
     LmCalled,
@@ -36,6 +38,11 @@ OnEvents = Callable[[Sequence[Event]], None]
 NOT_JUDGED = "not judged"
 """The word for a run without a verdict."""
 
+REDRAW_S = 1.0
+"""Seconds between two drawings of the line: it shows whole seconds."""
+
+MODEL = "the model's answer"
+
 
 class WatchedLog(LogWrapper):
     """Log that reports every group appended through it."""
@@ -57,28 +64,59 @@ def watched(bank: Bank, on_events: OnEvents) -> Bank:
     return Bank(WatchedLog(bank.log, on_events), bank.name)
 
 
-class LoopDisplay:
-    """Display of a loop on standard error: one line, redrawn on a terminal, and a line for each finished task.
+class _RunAtWork:
+    """A run on its way: its place, what it waits for and since when, and the time of its step so far."""
 
-    With `verbose`, every event gets a line, also where standard error is no terminal. Thread-safe. A context manager:
-    leaving it wipes the redrawn line.
+    def __init__(self, now: float) -> None:
+        self.at, self.waits = "retrieving", ""
+        self.runs_code, self.scripted, self.rollout = True, False, ""
+        self.since = self.step_began = now
+        self.model_s = 0.0
+
+    def take(self, event: Event, now: float) -> None:
+        """Take an event of this run; `now` is in seconds."""
+        if isinstance(event, RunStarted):
+            self.runs_code, self.scripted = _runs_code(event.executor), event.scripted
+            self.rollout = "" if event.rollout_index is None else f"rollout {event.rollout_index}, "
+        elif isinstance(event, StepTaken):
+            self.step_began, self.model_s = now, 0.0
+        elif isinstance(event, LmCalled):
+            self.model_s += event.duration_s or 0.0
+        at, waits = progress_after(event, runs_code=self.runs_code)
+        self.at, self.waits, self.since = at or self.at, self.waits if waits is None else waits, now
+
+
+class LoopDisplay:
+    """Display of a loop on standard error: where it is, what it waits for, and what it has spent.
+
+    On a terminal, one line that is redrawn every second, and a line for each finished task. Elsewhere, a line for each
+    step and each task that a model answered: scripts answer at once. With `verbose`, every event gets a line.
+    Thread-safe. A context manager: leaving it wipes the redrawn line.
     """
 
-    def __init__(self, *, verbose: bool = False) -> None:
+    def __init__(self, *, verbose: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = sys.stderr
         self._draws = self._stream is not None and self._stream.isatty()
-        self._verbose = verbose
-        self._mutex = threading.Lock()
+        self._verbose, self._clock = verbose, clock
+        # Reentrant, because an interruption may end a run while its thread draws.
+        self._mutex = threading.RLock()
+        self._left = threading.Event()
         self._drawn = False
-        self._place = ""
-        self._doing = ""
+        self._place, self._task = "", ""
+        self._runs = dict[str | None, _RunAtWork]()
+        self._last = _RunAtWork(clock())
         self._calls, self._tokens, self._cost_usd = 0, 0, 0.0
+        self._tokens_out, self._model_s = 0, 0.0
+        self.interrupted: list[RunFinished] = []
+        """The ends of runs that were ended from outside."""
 
     # ---------------------------------------------------------------- reports
 
     def task(self, task: Task, number: int, total: int) -> None:
         """Show that a task begins."""
-        self._place, self._doing = f"task {number} of {total}, {safe_line(task.id)}", "retrieving"
+        self._task = safe_line(task.id)
+        self._place = f"task {number} of {total}, {self._task}"
+        self._runs, self._last = {}, _RunAtWork(self._clock())
         self._draw()
 
     def events(self, events: Sequence[Event]) -> None:
@@ -94,7 +132,7 @@ class LoopDisplay:
 
     def result(self, result: TaskResult) -> None:
         """Print the line of a finished task."""
-        if self._draws or self._verbose:
+        if self._draws or self._verbose or not result.scripted:
             self._print(task_line(result))
 
     def wipe(self) -> None:
@@ -107,23 +145,53 @@ class LoopDisplay:
     # ---------------------------------------------------------------- drawing
 
     def _note(self, event: Event) -> None:
+        run, now = getattr(event, "run", None), self._clock()
+        self._last = self._runs.setdefault(run, _RunAtWork(now))
         if isinstance(event, LmCalled):
             self._calls += 1
             self._tokens += (event.tokens_in or 0) + (event.tokens_out or 0)
             self._cost_usd += event.cost_usd or 0.0
-        self._doing = doing(event) or self._doing
+            # Without those that tell no tokens, because their time would lower the rate.
+            if event.tokens_out and event.duration_s:
+                self._tokens_out, self._model_s = self._tokens_out + event.tokens_out, self._model_s + event.duration_s
+        if isinstance(event, StepTaken) and not (self._draws or self._verbose or self._last.scripted):
+            self._print(self._step_line(event, now))
+        if isinstance(event, RunFinished) and event.error_code == "interrupted":
+            self.interrupted.append(event)
+        self._last.take(event, now)
 
-    def _draw(self) -> None:
+    def _step_line(self, event: StepTaken, now: float) -> str:
+        """Return the line of a step that was just taken."""
+        run, fault = self._last, f" failed ({event.error_code})" if event.error_code else ""
+        took = f"{now - run.step_began:,.0f} s, the model {run.model_s:,.0f} s"
+        return f"{self._task}: {run.rollout}step {event.index}{fault}, {took} ({self._spent})"
+
+    @property
+    def _spent(self) -> str:
+        cost = f", ${self._cost_usd:.4f}" if self._cost_usd else ""
+        rate = f", {self._tokens_out / self._model_s:,.3g} a second" if self._model_s >= 1 else ""
+        return f"{count(self._calls, 'call')}, {self._tokens:,} tokens{cost}{rate}"
+
+    def _line(self) -> str:
+        waited_s = int(self._clock() - self._last.since)
+        waits = ", ".join([self._last.waits] * bool(self._last.waits) + [f"{waited_s:,} s"] * (waited_s >= 1))
+        return f"{self._place}: {self._last.rollout}{self._last.at}{waits and '; '}{waits} ({self._spent})"
+
+    def _draw(self, *, again: bool = False) -> None:
         if not self._draws:
             return
         with self._mutex:
+            if again and not self._drawn:
+                return
             import shutil
 
-            cost = f", ${self._cost_usd:.4f}" if self._cost_usd else ""
-            text = f"{self._place}: {self._doing} ({count(self._calls, 'call')}, {self._tokens:,} tokens{cost})"
-            self._stream.write(f"\r\x1b[2K{truncate(safe_line(text), shutil.get_terminal_size().columns - 1)}")
+            self._stream.write(f"\r\x1b[2K{truncate(safe_line(self._line()), shutil.get_terminal_size().columns - 1)}")
             self._stream.flush()
             self._drawn = True
+
+    def _tick(self) -> None:
+        while not self._left.wait(REDRAW_S):
+            self._draw(again=True)
 
     def _print(self, text: str) -> None:
         if self._stream is None:
@@ -139,27 +207,46 @@ class LoopDisplay:
             self._drawn = False
 
     def __enter__(self) -> LoopDisplay:
+        if self._draws:
+            threading.Thread(target=self._tick, name="progress", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._left.set()
         self.wipe()
 
 
-def doing(event: Event) -> str:
-    """Return the next work of a loop after an event, in a few words; empty where the event doesn't show it."""
+def progress_after(event: Event, *, runs_code: bool) -> tuple[str, str | None]:
+    """Return where a run is after an event, and what it waits for; empty and None where the event doesn't show it.
+
+    `runs_code`: whether the agent's replies are code, so that its tools are called from the sandbox.
+    """
     if isinstance(event, RunStarted):
-        return "thinking"
+        return "step 1", MODEL
+    if isinstance(event, LmCalled) and event.role == "agent":
+        return "", MODEL if event.error_code else "the sandbox" if runs_code else "a tool"
     if isinstance(event, ToolCalled):
-        return f"step {event.step}, {safe_line(event.tool)}" if event.step is not None else safe_line(event.tool)
+        step = f"step {event.step}, " if event.step is not None else ""
+        return f"{step}{safe_line(event.tool)}", "the sandbox" if runs_code else MODEL
     if isinstance(event, StepTaken):
-        return f"step {event.index} failed ({event.error_code})" if event.error_code else f"step {event.index} taken"
+        failed = f" (step {event.index} failed: {event.error_code})" if event.error_code else ""
+        return f"step {event.index + 1}{failed}", MODEL
     if isinstance(event, RunFinished):
-        return f"{event.outcome}; judging"
-    if isinstance(event, RunJudged):
-        return f"{event.verdict}; learning" if event.purpose == "learning" else ""
+        return f"{event.outcome}; judging", MODEL
+    if isinstance(event, RunJudged) and event.purpose == "learning":
+        return f"{event.verdict}; learning", MODEL
     if isinstance(event, MemoriesExtracted):
-        return f"{count(len(event.heads), 'candidate')} drawn"
-    return "memory brought up to date" if isinstance(event, MemoriesConsolidated) else ""
+        return f"{count(len(event.heads), 'candidate')} drawn", ""
+    return ("memory brought up to date", "") if isinstance(event, MemoriesConsolidated) else ("", None)
+
+
+def _runs_code(executor: str | None) -> bool:
+    from rbank_es.executors.executor import executor_class
+
+    try:
+        return executor is None or executor_class(executor).runs_code
+    except RBankError:
+        return True
 
 
 def task_line(result: TaskResult) -> str:
