@@ -115,7 +115,7 @@ def test_ctrl_c_closes_the_run_and_the_same_command_goes_on(place: Path, running
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=PATIENCE_S)
     assert running.returncode == 130 and b"Traceback" not in err and out == b""
-    assert b"interrupted. The same command goes on from here" in err
+    assert b"interrupted. Kept: 0 of 2 tasks" in err and b"with 1 step. The same command goes on from here" in err
     run("verify", "./bank", cwd=place)
     with Bank.open(place / "bank") as bank:
         [end] = of_type(bank, RunFinished)
