@@ -15,7 +15,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared import loop_progress
-from rbank_es.cli.shared.loop_progress import LoopDisplay, _RunAtWork
+from rbank_es.cli.shared.loop_progress import LoopDisplay, RunAtWork
 from rbank_es.events import ContextBuilt, LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import digest_of, fails, on_terminal, run
@@ -443,7 +443,7 @@ def test_the_line_tells_task_step_wait_tokens_cost_and_rate(monkeypatch: pytest.
     live.task(TASKS[0], 2, 3)
     live.events([RunStarted(run="r", executor="rlm")])
     clock.now = 12.4
-    live._draw(again=True)
+    live.redraw()
     live.events([ANSWERED])
     live.events([ToolCalled(run="r", tool="sparql_query", step=1)])
     live.events([StepTaken(run="r", index=1)])
@@ -488,7 +488,7 @@ def test_off_a_terminal_each_step_that_a_model_took_has_a_line(
     ("executor", "waits"), [("rlm", "the sandbox"), ("react", "a tool"), ("unknown", "the sandbox")]
 )
 def test_after_an_answer_of_the_model_what_runs_depends_on_the_executor(executor: str, waits: str) -> None:
-    run = _RunAtWork(0.0)
+    run = RunAtWork(0.0)
     run.take(RunStarted(run="r", executor=executor), 1.0)
     run.take(ANSWERED, 2.0)
     assert (run.at, run.waits, run.since) == ("step 1", waits, 2.0)

@@ -64,7 +64,7 @@ def watched(bank: Bank, on_events: OnEvents) -> Bank:
     return Bank(WatchedLog(bank.log, on_events), bank.name)
 
 
-class _RunAtWork:
+class RunAtWork:
     """A run on its way: its place, what it waits for and since when, and the time of its step so far."""
 
     def __init__(self, now: float) -> None:
@@ -103,8 +103,8 @@ class LoopDisplay:
         self._left = threading.Event()
         self._drawn = False
         self._place, self._task = "", ""
-        self._runs = dict[str | None, _RunAtWork]()
-        self._last = _RunAtWork(clock())
+        self._runs = dict[str | None, RunAtWork]()
+        self._last = RunAtWork(clock())
         self._calls, self._tokens, self._cost_usd = 0, 0, 0.0
         self._tokens_out, self._model_s = 0, 0.0
         self.interrupted: list[RunFinished] = []
@@ -116,7 +116,7 @@ class LoopDisplay:
         """Show that a task begins."""
         self._task = safe_line(task.id)
         self._place = f"task {number} of {total}, {self._task}"
-        self._runs, self._last = {}, _RunAtWork(self._clock())
+        self._runs, self._last = {}, RunAtWork(self._clock())
         self._draw()
 
     def events(self, events: Sequence[Event]) -> None:
@@ -142,11 +142,17 @@ class LoopDisplay:
             if self._stream is not None:
                 self._stream.flush()
 
+    def redraw(self) -> None:
+        """Draw the line again with the seconds waited by now, unless it is wiped."""
+        with self._mutex:
+            if self._drawn:
+                self._draw()
+
     # ---------------------------------------------------------------- drawing
 
     def _note(self, event: Event) -> None:
         run, now = getattr(event, "run", None), self._clock()
-        self._last = self._runs.setdefault(run, _RunAtWork(now))
+        self._last = self._runs.setdefault(run, RunAtWork(now))
         if isinstance(event, LmCalled):
             self._calls += 1
             self._tokens += (event.tokens_in or 0) + (event.tokens_out or 0)
@@ -177,12 +183,10 @@ class LoopDisplay:
         waits = ", ".join([self._last.waits] * bool(self._last.waits) + [f"{waited_s:,} s"] * (waited_s >= 1))
         return f"{self._place}: {self._last.rollout}{self._last.at}{waits and '; '}{waits} ({self._spent})"
 
-    def _draw(self, *, again: bool = False) -> None:
+    def _draw(self) -> None:
         if not self._draws:
             return
         with self._mutex:
-            if again and not self._drawn:
-                return
             import shutil
 
             self._stream.write(f"\r\x1b[2K{truncate(safe_line(self._line()), shutil.get_terminal_size().columns - 1)}")
@@ -191,7 +195,7 @@ class LoopDisplay:
 
     def _tick(self) -> None:
         while not self._left.wait(REDRAW_S):
-            self._draw(again=True)
+            self.redraw()
 
     def _print(self, text: str) -> None:
         if self._stream is None:
