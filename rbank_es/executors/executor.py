@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
@@ -360,6 +362,9 @@ class Executor(ABC):
     runs_code: ClassVar[bool] = True
     """Whether the agent writes Python. If not, no sandbox is started, and a rerun needs none."""
 
+    uses_dspy: ClassVar[bool] = True
+    """Whether `work` calls the agent's model through dspy, whose context then has it."""
+
     frame_chars: ClassVar[int] = 2_000
     """Characters of the first prompt beside context, question and manual, within a tenth: dry runs estimate with it."""
 
@@ -381,7 +386,7 @@ class Executor(ABC):
 
     @abstractmethod
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
-        """Let the agent take steps, and record each as it happens. The agent's model is in place (`lms.context`).
+        """Let the agent take steps, and record each as it happens. With `uses_dspy`, its model is in place.
 
         Exceptions end the run as failed, with the code of the error. `context` is to be in each prompt, once.
         """
@@ -396,7 +401,7 @@ class Executor(ABC):
         """
         recorder.begin(lms)
         try:
-            with lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id):
+            with self._placed_model(lms):
                 # A lone surrogate has no UTF-8, so a request with one could be neither sent nor recorded.
                 ending = self.work(encodable(task), encodable(context), tools, recorder, lms, limits)
             ending = checked_result(ending, Ending, type(self).__name__, self)
@@ -415,30 +420,36 @@ class Executor(ABC):
             )
         )
 
+    def _placed_model(self, lms: Lms) -> AbstractContextManager[None]:
+        if not self.uses_dspy:
+            return nullcontext()
+        return lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id)
+
 
 def failure_of(error: BaseException) -> tuple[str, str]:
-    """Return code and message of the error that ended a run. Loads dspy."""
-    import dspy
+    """Return code and message of the error that ended a run."""
+    if isinstance(error, (RunStopped, LmFailed, SandboxUnavailable)):
+        return error.code, str(error)
+    # Special before general: the first class that fits decides.
+    ours: tuple[_Code, ...] = ((RecordingDiffers, "replay_differs"), (RBankError, "unexpected"))
+    for kind, code in (*_codes_of_dspy(), *ours):
+        if isinstance(error, kind):
+            return code, str(error)
+    return "unexpected", f"{type(error).__name__}: {error}"
+
+
+_Code = tuple[type[BaseException], str]
+
+
+def _codes_of_dspy() -> tuple[_Code, ...]:
+    """Return the codes of the errors that are dspy's; none where it was not loaded, because nothing raised them."""
+    if "dspy" not in sys.modules:
+        return ()
     from dspy.primitives.code_interpreter import CodeInterpreterError
 
     from rbank_es.sandbox.interpreter import SandboxExhausted
 
-    # dspy wraps ours in an error of its own where it sends a batch.
-    if not isinstance(error, LmFailed) and isinstance(error, dspy.LMError) and isinstance(error.__cause__, LmFailed):
-        error = error.__cause__
-    if isinstance(error, (RunStopped, LmFailed, SandboxUnavailable)):
-        return error.code, str(error)
-    # Special before general: the first class that fits decides.
-    codes: tuple[tuple[type[BaseException], str], ...] = (
-        (SandboxExhausted, "sandbox_exhausted"),
-        (CodeInterpreterError, "sandbox_failed"),
-        (RecordingDiffers, "replay_differs"),
-        (RBankError, "unexpected"),
-    )
-    for kind, code in codes:
-        if isinstance(error, kind):
-            return code, str(error)
-    return "unexpected", f"{type(error).__name__}: {error}"
+    return (SandboxExhausted, "sandbox_exhausted"), (CodeInterpreterError, "sandbox_failed")
 
 
 EXECUTORS: Registry[type[Executor]] = Registry(

@@ -12,27 +12,21 @@ limit only.
 
 from __future__ import annotations
 
-import ast
-import json
-import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from rbank_es import limits as lim
-from rbank_es.events.codec import encodable
 from rbank_es.executors.agent_reply import Unreadable, ask_shortened, force_answer, shorten
 from rbank_es.executors.agent_step import AgentTask, ask, extract_signature, signature_of, tool_manual
-from rbank_es.executors.executor import Ending, Executor, Fault, Recorder, RunLimits, RunStep, Submission
+from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep, Submission
 from rbank_es.executors.sub_calls import SubCalls, sub_calls
-from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
+from rbank_es.executors.tool_call import CallOutcome, call_tool, json_text, named_call, plain_arguments
+from rbank_es.sandbox.step_outcome import ERROR
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
-
-SUBMIT = "SUBMIT"
 
 _INSTRUCTIONS = """{task}
 
@@ -58,14 +52,6 @@ class React(Executor):
         agent = RecordedReAct(tools, recorder, sub_calls(lms, limits, tools.session.meter), limits)
         ending: Ending = agent(context=context, question=task).ending
         return ending
-
-
-class CallOutcome(NamedTuple):
-    """The outcome of a tool call: the reply as JSON, the submission, the fault."""
-
-    output: str
-    submission: Submission | None = None
-    fault: Fault | None = None
 
 
 class RecordedReAct(dspy.ReAct):
@@ -100,10 +86,10 @@ class RecordedReAct(dspy.ReAct):
             turn = CallOutcome(f"{ERROR}{action.reason}", fault="unreadable")
         else:
             thought = str(action.next_thought)
-            name, arguments = named_call(str(action.next_tool_name), _clean(action.next_tool_args))
-            code = _json({"tool": name, "args": arguments})
+            name, arguments = named_call(str(action.next_tool_name), plain_arguments(action.next_tool_args))
+            code = json_text({"tool": name, "args": arguments})
             self._recorder.begin_code()
-            turn = self._call(name, arguments)
+            turn = call_tool(self._functions, name, arguments)
         step = RunStep(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
         self._recorder.step(step)
         seen = shorten(turn.output, self._output_chars)
@@ -120,72 +106,6 @@ class RecordedReAct(dspy.ReAct):
 
         given, self._left_out = ask_shortened(ask_with, self._left_out, len(self._trajectory))
         return given
-
-    def _call(self, name: str, arguments: Mapping[str, Any]) -> CallOutcome:
-        """Call a tool. Errors become replies for the agent."""
-        # Models write it in any case.
-        if name.upper() == SUBMIT:
-            return _submitted(arguments)
-        function = self._functions.get(name)
-        if function is None:
-            there = ", ".join([*self._functions, SUBMIT])
-            shown = name[: lim.GIVEN_CHARS]
-            return _failed("unknown_tool", f"no tool is called {shown!r}", f"call one of: {there}", "unknown_tool")
-        try:
-            answer = function(**arguments)
-        # Tools return their failures with ok=false, so this is a sub-call's.
-        except Exception as error:
-            words = f"{name}: {error}"[: lim.ERROR_CHARS]
-            return _failed("sub_call_failed", words, "give other arguments, or go on without it", "tool_failed")
-        failed = isinstance(answer, Mapping) and answer.get("ok") is False
-        return CallOutcome(_json(answer), fault="tool_failed" if failed else None)
-
-
-_CALL = re.compile(r"`?([A-Za-z_]\w*)`?\s*\(")
-"""The beginning of a call, or of a line of the manual, where a tool's name belongs."""
-
-
-def named_call(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the name of a tool and its arguments, as models write them: in quotes, or with the whole call."""
-    name = name.strip().strip("`'\"")
-    call = _CALL.match(name)
-    return (name, arguments) if call is None else (call[1], arguments or _clean(_arguments_of(name)))
-
-
-def _arguments_of(call: str) -> dict[str, Any]:
-    """Return the named arguments of a call that are values; none of a text that is no call, or holds other arguments.
-
-    A manual's line has names in the place of values: they are not taken for values.
-    """
-    try:
-        tree = ast.parse(call, mode="eval").body
-        if not isinstance(tree, ast.Call) or tree.args:
-            return {}
-        return {str(each.arg): ast.literal_eval(each.value) for each in tree.keywords if each.arg}
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return {}
-
-
-def _submitted(arguments: Mapping[str, Any]) -> CallOutcome:
-    try:
-        submission = Submission.of(arguments)
-    except SubmissionRefused as refused:
-        return _failed("empty_answer", str(refused), "call SUBMIT with answer, sparql and evidence", "refused")
-    return CallOutcome(submission.output, submission)
-
-
-def _failed(code: str, message: str, hint: str, fault: Fault) -> CallOutcome:
-    return CallOutcome(_json({"ok": False, "error": {"code": code, "message": message, "hint": hint}}), fault=fault)
-
-
-def _clean(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    # Twice through JSON: values become what JSON and UTF-8 can hold.
-    clean: dict[str, Any] = json.loads(_json(arguments))
-    return clean
-
-
-def _json(value: Any) -> str:
-    return encodable(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def _signature(tools: Toolbox, limits: RunLimits) -> Any:

@@ -18,6 +18,11 @@ from rbank_es.models.prompt import Message
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
+_PLAIN = frozenset({"text", "thinking", "tool_call", "tool_result"})
+
+Tool = dict[str, Any]
+"""A function that a model may call: its `type` (function), `name`, `description` and `parameters`, a JSON schema."""
+
 CUT = frozenset({"length", "content_filter", "error"})
 """Reasons of a provider to end an answer before the model did: at a bound, by a filter, by a fault of its own."""
 
@@ -58,11 +63,31 @@ class LmRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             config=config_of(model, parameters),
         )
 
+    @classmethod
+    def with_tools(
+        cls,
+        model: str,
+        system: str,
+        messages: Sequence[LmMessage],
+        tools: Sequence[Tool],
+        parameters: Settings,
+        *,
+        forced: bool = False,
+    ) -> LmRequest:
+        """Return the request of a conversation with tools; with `forced`, the model has to call one. Raises as `of`."""
+        config = config_of(model, parameters) | ({"tool_choice": {"mode": "required"}} if forced else {})
+        made = cls(model=model, messages=[*messages], system=system, tools=[*tools], config=config)
+        return msgspec.convert(_encodable(msgspec.to_builtins(made)), cls)
+
     @property
     def plain(self) -> bool:
-        """Whether the request holds nothing but texts and parameters."""
-        texts = all(part.get("type") == "text" for message in self.messages for part in message.parts)
-        return texts and not self.tools and (self.system is None or isinstance(self.system, str))
+        """Whether the request holds only texts, functions, calls of them, their results in text, and parameters."""
+        parts = [part for message in self.messages for part in message.parts]
+        parts += [each for part in parts if part.get("type") == "tool_result" for each in part["content"]]
+        known = all(part.get("type") in _PLAIN for part in parts)
+        functions = all(tool.get("type") == "function" for tool in self.tools)
+        choice = self.config.get("tool_choice") or {}
+        return known and functions and choice.keys() <= {"mode"} and isinstance(self.system, str | None)
 
     @property
     def words(self) -> str:
@@ -124,8 +149,9 @@ def key_of(request_json: str) -> str:
 
 
 def prompt_text(data: dict[str, Any]) -> str:
-    """Return the words of a request that the model reads: of the system prompt, then of each message."""
-    return "\n\n".join(_texts([data.get("system"), data["messages"]]))
+    """Return the words of a request that the model reads: of the system prompt, the tools, then of each message."""
+    tools = [canonical(tool) for tool in data.get("tools", [])]
+    return "\n\n".join(_texts([data.get("system"), tools, data["messages"]]))
 
 
 def answer_text(data: dict[str, Any]) -> str:
@@ -139,6 +165,8 @@ def _texts(value: Any) -> list[str]:
         return [value]
     if isinstance(value, list):
         return [text for each in value for text in _texts(each)]
+    if isinstance(value, dict) and value.get("type") == "tool_call":
+        return [f"{value.get('name')}({canonical(value.get('input', {}))})"]
     if isinstance(value, dict):
         return [text for name in ("text", "value", "content", "parts") for text in _texts(value.get(name))]
     return []

@@ -84,7 +84,7 @@ _USAGE = {
 class OpenAiModel:
     """A model of a server that speaks OpenAI's protocol, safe for several threads.
 
-    Requests that hold more than texts (tools, pictures), which only executors on dspy make, go through dspy's client.
+    Requests that hold more than texts and functions (pictures), which only dspy makes, go through dspy's client.
     """
 
     def __init__(self, choice: LmChoice, name: str, address: str | None, key: str | None, variable: str) -> None:
@@ -117,11 +117,15 @@ class OpenAiModel:
     def _body(self, request: LmRequest) -> dict[str, Any]:
         """Return the request in OpenAI's form."""
         system = [{"role": "system", "content": request.system}] if request.system else []
-        said = [
-            {"role": each.role, "content": "".join(str(part.get("text", "")) for part in each.parts)}
-            for each in request.messages
-        ]
+        said = [each for message in request.messages for each in _messages_of(message)]
         config = dict(request.config)
+        if request.tools:
+            told = ("name", "description", "parameters")
+            config["tools"] = [
+                {"type": "function", "function": {name: tool.get(name) for name in told}} for tool in request.tools
+            ]
+        if choice := config.pop("tool_choice", None):
+            config["tool_choice"] = choice["mode"]
         # OpenAI's newer models refuse the older name, and some servers of one's own know no other.
         newer = not self._address or "max_completion_tokens" in self._choice.arguments
         bound = "max_completion_tokens" if newer else "max_tokens"
@@ -162,6 +166,31 @@ class OpenAiModel:
         from rbank_es.models.dspy_calls import price_of
 
         return price_of(request, response, "openai", self._name)
+
+
+def _messages_of(message: LmMessage) -> list[dict[str, Any]]:
+    """Return a message in OpenAI's form; for results of tools one each."""
+    if message.role == "tool":
+        return [
+            {"role": "tool", "tool_call_id": part["id"], "content": _joined(part["content"])} for part in message.parts
+        ]
+    text = _joined(message.parts)
+    calls = [
+        {
+            "id": part["id"],
+            "type": "function",
+            "function": {"name": part["name"], "arguments": json.dumps(part["input"], separators=(",", ":"))},
+        }
+        for part in message.parts
+        if part.get("type") == "tool_call"
+    ]
+    if not calls:
+        return [{"role": message.role, "content": text}]
+    return [{"role": message.role, "content": text or None, "tool_calls": calls}]
+
+
+def _joined(parts: list[dict[str, Any]]) -> str:
+    return "".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
 
 
 def _client(timeout_s: float, key: str | None) -> httpx.Client:
@@ -240,8 +269,10 @@ def _parts(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _call(call: Any, at: int) -> dict[str, Any]:
     function = call["function"]
+    given = function.get("arguments") or "{}"
     try:
-        given = json.loads(function.get("arguments") or "{}")
+        # Some servers send the object itself.
+        given = given if isinstance(given, dict) else json.loads(given)
     except (ValueError, RecursionError):
         given = {"partial_json": str(function["arguments"])}
     given = given if isinstance(given, dict) else {"value": given}

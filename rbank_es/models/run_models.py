@@ -14,7 +14,7 @@ from rbank_es.events.server_traits import ServerTraits
 from rbank_es.models.call_recorder import RecordingEngine, RunCalls, Sleep
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.function_model import Complete, FunctionModel, choice_of
-from rbank_es.models.lm_request import CUT, LmRequest
+from rbank_es.models.lm_request import CUT, LmMessage, LmRequest, LmResponse, Tool
 from rbank_es.models.model_call import Model
 from rbank_es.models.parameters import accepted_parameters, config_of
 from rbank_es.models.prompt import Message
@@ -104,6 +104,25 @@ class Lms:
         # The model's own earlier answers are not given to it: it may repeat them.
         shown = "\n".join(each["content"] for each in messages if each["role"] == "user")
         return ModelReply(response.text, cut=response.finish_reason in CUT, given=shown)
+
+    def converse(
+        self,
+        role: Role,
+        system: str,
+        messages: Sequence[LmMessage],
+        tools: Sequence[Tool],
+        *,
+        forced: bool = False,
+        temperature: float | None = None,
+        rollout_id: int | None = None,
+    ) -> LmResponse:
+        """Return the model's response to a conversation with tools; with `forced`, it has to call one. Loads no dspy.
+
+        Arguments and errors as of `ask`. The calls are parts of the response, as the model wrote them.
+        """
+        engine, given = self._engine(role, temperature, rollout_id)
+        name = self.choice(role).name
+        return engine.complete(LmRequest.with_tools(name, system, messages, tools, given, forced=forced))
 
     def lm(self, role: Role, *, temperature: float | None = None, rollout_id: int | None = None) -> LM:
         """Return a `dspy.LM` without cache and retries of its own. Its calls raise `LmFailed`.

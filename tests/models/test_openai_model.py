@@ -11,6 +11,7 @@ import pytest
 from rbank_es.errors import LmFailed
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.dspy_model import DspyModel
+from rbank_es.models.lm_request import LmMessage
 from rbank_es.models.openai_model import read_completion
 from tests.models import openai_server as says
 from tests.models.openai_server import Answers, openai_server
@@ -89,6 +90,40 @@ def test_what_is_recorded_is_what_dspys_client_would_have_had_recorded(tmp_path:
             sent = [{name.replace("completion_", ""): each for name, each in body.items()} for body in server.requests]
             found.append((said, facts, sent))
     assert found[0] == found[1]
+
+
+FIND = {"type": "function", "name": "find", "description": "Find.", "parameters": {"type": "object", "properties": {}}}
+CALLED = {"type": "tool_call", "id": "s0001c001", "name": "find", "input": {"word": "é", "k": None}}
+RESULT = {"type": "tool_result", "id": "s0001c001", "name": "find", "content": [{"type": "text", "text": "none"}]}
+CHAT = [
+    LmMessage.of("user", "What is it?"),
+    LmMessage(role="assistant", parts=[{"type": "text", "text": "So:"}, CALLED]),
+    LmMessage(role="tool", parts=[RESULT]),
+    LmMessage(role="assistant", parts=[CALLED, {**CALLED, "id": "s0002c002"}]),
+    LmMessage(role="tool", parts=[RESULT, {**RESULT, "id": "s0002c002"}]),
+]
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("name", ["words", "a tool", "arguments that are none", "two tools"])
+def test_a_conversation_with_tools_is_sent_and_recorded_as_by_dspys_client(
+    tmp_path: Path, name: str, forced: bool
+) -> None:
+    replies = {**REPLIES, "two tools": [message(content=None, tool_calls=[CALL, CALL])]}[name]
+    arguments: Any = {"max_completion_tokens": 64, "stop": ("a", "b")}
+    found = []
+    for way in ("httpx", "dspy"):
+        with openai_server(replies) as server:
+            choice = LmChoice(model="openai/stub", api_base=server.url, arguments=arguments)
+            client = DspyModel(choice, server.url, "OPENAI_API_KEY")
+            options: Any = {} if way == "httpx" else {"model_for": lambda role, choice, client=client: client}
+            with models(tmp_path / way, choice, **options) as (bank, lms):
+                said = lms.converse("judge", "Be brief.", CHAT, [FIND], forced=forced, temperature=0.0)
+                facts = [(each.parameters, each.request, each.response) for each in called(bank)]
+        found.append((said, facts, server.requests))
+    assert found[0] == found[1]
+    [sent] = found[0][2]
+    assert ("tool_choice" in sent) == forced and sent["messages"][2]["tool_calls"][0]["id"] == "s0001c001"
 
 
 @pytest.mark.parametrize(

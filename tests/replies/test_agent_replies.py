@@ -12,7 +12,7 @@ require_dspy()
 import dspy  # noqa: E402
 
 from rbank_es.executors.agent_step import AgentTask  # noqa: E402
-from rbank_es.executors.react import named_call  # noqa: E402
+from rbank_es.executors.tool_call import named_call  # noqa: E402
 from rbank_es.models.adapter import adapter  # noqa: E402
 from rbank_es.models.reply_syntax import has_ended  # noqa: E402
 

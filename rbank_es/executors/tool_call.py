@@ -1,0 +1,94 @@
+"""A call of a tool by name, as an agent without code writes it: arguments, reply, submission. Loads no dspy."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from rbank_es import limits as lim
+from rbank_es.events.codec import encodable
+from rbank_es.executors.executor import Fault, Submission
+from rbank_es.sandbox.step_outcome import SubmissionRefused
+
+SUBMIT = "SUBMIT"
+
+
+class CallOutcome(NamedTuple):
+    """The outcome of a tool call: the reply as JSON, the submission, the fault."""
+
+    output: str
+    submission: Submission | None = None
+    fault: Fault | None = None
+
+
+def call_tool(functions: Mapping[str, Callable[..., Any]], name: str, arguments: Mapping[str, Any]) -> CallOutcome:
+    """Call a tool, or hand in the result. Errors become replies for the agent."""
+    # Models write it in any case.
+    if name.upper() == SUBMIT:
+        return _submitted(arguments)
+    function = functions.get(name)
+    if function is None:
+        there = ", ".join([*functions, SUBMIT])
+        shown = name[: lim.GIVEN_CHARS]
+        return failed_call("unknown_tool", f"no tool is called {shown!r}", f"call one of: {there}", "unknown_tool")
+    try:
+        answer = function(**arguments)
+    # Tools return their failures with ok=false, so this is a sub-call's.
+    except Exception as error:
+        words = f"{name}: {error}"[: lim.ERROR_CHARS]
+        return failed_call("sub_call_failed", words, "give other arguments, or go on without it", "tool_failed")
+    failed = isinstance(answer, Mapping) and answer.get("ok") is False
+    return CallOutcome(json_text(answer), fault="tool_failed" if failed else None)
+
+
+_CALL = re.compile(r"`?([A-Za-z_]\w*)`?\s*\(")
+"""The beginning of a call, or of a line of the manual, where a tool's name belongs."""
+
+
+def named_call(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of a tool and its arguments, as models write them: in quotes, or with the whole call."""
+    name = name.strip().strip("`'\"")
+    call = _CALL.match(name)
+    return (name, arguments) if call is None else (call[1], arguments or plain_arguments(_arguments_of(name)))
+
+
+def _arguments_of(call: str) -> dict[str, Any]:
+    """Return the named arguments of a call that are values; none of a text that is no call, or holds other arguments.
+
+    A manual's line has names in the place of values: they are not taken for values.
+    """
+    try:
+        tree = ast.parse(call, mode="eval").body
+        if not isinstance(tree, ast.Call) or tree.args:
+            return {}
+        return {str(each.arg): ast.literal_eval(each.value) for each in tree.keywords if each.arg}
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return {}
+
+
+def _submitted(arguments: Mapping[str, Any]) -> CallOutcome:
+    try:
+        submission = Submission.of(arguments)
+    except SubmissionRefused as refused:
+        return failed_call("empty_answer", str(refused), "call SUBMIT with answer, sparql and evidence", "refused")
+    return CallOutcome(submission.output, submission)
+
+
+def failed_call(code: str, message: str, hint: str, fault: Fault) -> CallOutcome:
+    """Return the reply to a call that was not made."""
+    return CallOutcome(json_text({"ok": False, "error": {"code": code, "message": message, "hint": hint}}), fault=fault)
+
+
+def plain_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as plain data: what JSON and UTF-8 can hold."""
+    # Twice through JSON, because any value may come.
+    clean: dict[str, Any] = json.loads(json_text(arguments))
+    return clean
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON that UTF-8 can hold."""
+    return encodable(json.dumps(value, ensure_ascii=False, default=str))
