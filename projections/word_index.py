@@ -25,6 +25,7 @@ _SQLITE = Formula(idf="sqlite")
 """The formula of FTS5's bm25() with equal weights."""
 _NUMBER = "SELECT number FROM word_terms WHERE term = ?"
 _RECENT = "SELECT text, char(10) || terms || char(10), own, codes FROM recent_texts ORDER BY text"
+_RANKINGS_KEPT = 8
 _DIGITS = b"01" + bytes(254)
 _NO_ROWS = PostingRows(b"", array("I"), array("H"))
 _ITEMS = "SELECT text, item FROM candidates WHERE text IN (SELECT value FROM json_each(?))"
@@ -113,6 +114,8 @@ class WordIndex(ActiveWords[Postings]):
         self._known: dict[tuple[str, bool], Postings] = {}
         self._weighted: dict[Formula, array[float]] = {}
         self._norms: dict[Formula, Any] = {}
+        # Of the last questions: the floor of each polarity asks for the best of both.
+        self._rankings: dict[tuple[object, ...], WordRanking] = {}
         self._kept, self._version = 0, -1
         self._recent: list[tuple[int, str, int, array[int]]] | None = None
         self.refresh()
@@ -122,6 +125,15 @@ class WordIndex(ActiveWords[Postings]):
     def close(self) -> None:
         """Drop what is in memory."""
         self._tokenizer.close()
+
+    def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
+        """Return the hits that `word_relevance.rank_documents` defines."""
+        asked = (tuple(words), formula, k, filters)
+        if asked not in self._rankings:
+            if len(self._rankings) == _RANKINGS_KEPT:
+                self._rankings.clear()
+            self._rankings[asked] = super().by_words(words, formula, k, filters)
+        return self._rankings[asked]
 
     def _best(
         self, terms: Sequence[tuple[float, Postings]], formula: Formula, k: int, filters: Filters
@@ -168,6 +180,7 @@ class WordIndex(ActiveWords[Postings]):
         # A later text than any of the position is in no mask yet.
         self._active = self._active.ljust(len(self._lengths), b"\0")
         self._masks.clear()
+        self._rankings.clear()
         self._weighted.clear()
         self._norms.clear()
         self._recent = None

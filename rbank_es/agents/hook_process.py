@@ -30,7 +30,6 @@ def main(arguments: Sequence[str], *, time_s: float = limits.HOOK_TIME_S) -> Non
     gc.disable()  # a process that ends at once needs no collection: 3 ms
     clock = HookClock(time_s, lambda: os._exit(0))
     with suppress(BaseException):
-        _import_msgspec()
         answer = respond(_standard_input(), _given_bank(arguments), clock)
         while answer:
             answer = answer[os.write(1, answer) :]
@@ -100,7 +99,8 @@ def respond(data: bytes, given: str | None, clock: HookClock) -> bytes:
 
 
 def _recalled(event: HookEvent, bank: HookBank, spool: Spool, made: str, clock: HookClock) -> bytes:
-    # Imported here: all other events need neither SQLite nor the vocabulary of events.
+    # Imported here: all other events need neither SQLite nor the vocabulary of events, nor msgspec.
+    _import_msgspec()
     from rbank_es.agents.hook_recall import NothingRecalled, recall
 
     try:

@@ -12,7 +12,6 @@ import fcntl
 import json
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -53,7 +52,7 @@ class Spool:
 
     def append(self, line: Mapping[str, Any]) -> str:
         """Append one object, with an id and the time; return the id. Raises OSError where it can't be written."""
-        made = secrets.token_hex(8)
+        made = os.urandom(8).hex()
         data = json.dumps({"v": 1, "id": made, "at": _now(), **line}).encode()
         if len(data) >= limits.SPOOL_LINE_BYTES:
             cut = {key: value for key, value in line.items() if not isinstance(value, str) or len(value) < 1_000}
@@ -134,7 +133,7 @@ class Spool:
         write_replacing(self.folder / _LAST, [json.dumps(last_times).encode()])
         *whole, last = taken.files
         if kept:
-            scratch = last.with_name(f".{last.name}.{secrets.token_hex(8)}.tmp")
+            scratch = last.with_name(f".{last.name}.{os.urandom(8).hex()}.tmp")
             data = b"".join(json.dumps(line).encode() + b"\n" for line in kept)
             fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY, 0o600)
             with os.fdopen(fd, "wb") as file:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
-
-import msgspec
 
 from rbank_es import limits
 from rbank_es.system.shown_locator import names_secret
@@ -63,7 +62,7 @@ def redact(text: str, hidden: Iterable[str]) -> str:
     """Return the text with `REDACTED` in place of each hidden value, as it is and as JSON and addresses write it."""
     for value in hidden:
         # A prompt quotes code, and an address quotes a parameter: the same secret in other letters.
-        for form in {value, msgspec.json.encode(value)[1:-1].decode(), quote(value), quote(value, safe="")}:
+        for form in {value, json.dumps(value, ensure_ascii=False)[1:-1], quote(value), quote(value, safe="")}:
             text = text.replace(form, REDACTED)
     return text
 
@@ -83,9 +82,11 @@ def redact_all(value: Any, hidden: tuple[str, ...], depth: int = limits.REDACTIO
 
 def redact_event(event: Recorded) -> Recorded:
     """Return an event without the environment's secrets in its texts, because unsandboxed code can read them."""
-    from rbank_es.events.codec import texts_of  # on use: it loads all events, and a hook redacts without any
+    from msgspec.structs import replace  # on use, as all events: a hook redacts without any
+
+    from rbank_es.events.codec import texts_of
 
     hidden = secrets()
     texts = {name: getattr(event, name) for name in texts_of(type(event))}
     clean = {name: redact(text, hidden) for name, text in texts.items() if isinstance(text, str)}
-    return msgspec.structs.replace(event, **clean)
+    return replace(event, **clean)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from html import escape
 from typing import Any, ClassVar
 
 from msgspec import Struct
@@ -28,6 +27,8 @@ class Shown:
         return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in self._shown_fields())})"
 
     def _repr_html_(self) -> str:
+        from html import escape  # on use: it loads a table of 2,000 names
+
         rows = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in self._shown_fields())
         return f"<table><caption>{type(self).__name__}</caption>{''.join(rows)}</table>"
 
@@ -79,4 +80,6 @@ def _row(value: Struct) -> str:
 
 def block_html(text: str) -> str:
     """Return a text as HTML that shows it as it is, hidden characters spelled out."""
+    from html import escape
+
     return f"<pre>{escape(visible(text, keep=chr(10)))}</pre>"

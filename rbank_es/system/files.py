@@ -15,10 +15,7 @@ import errno
 import fcntl
 import os
 import re
-import secrets
-import shutil
 import stat
-import tempfile
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -137,7 +134,7 @@ def open_scratch(path: Path, like: Path | None = None) -> tuple[int, Path]:
     """
     mode = next((mode for place in (path, like) if place and (mode := _permissions(place)) is not None), 0o600)
     while True:
-        scratch = path.with_name(f".{_kept(path.name)}.{secrets.token_hex(16)}.tmp")
+        scratch = path.with_name(f".{_kept(path.name)}.{os.urandom(16).hex()}.tmp")
         fd = create_new(scratch)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -238,6 +235,8 @@ def temporary_folder(purpose: str) -> Path:
 
     `purpose` is a word of small letters. The caller removes the folder when it needs it no longer.
     """
+    import tempfile  # on use, as shutil: both and what they load take 3 ms, and a hook needs neither
+
     _sweep_temporary()
     while True:
         folder = Path(tempfile.mkdtemp(prefix=f"rbank-es-{purpose}-"))
@@ -253,17 +252,25 @@ def temporary_folder(purpose: str) -> Path:
 
 def remove_temporary(folder: Path) -> None:
     """Remove a folder that `temporary_folder` made in this process."""
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove_tree(folder)
     fd = _LOCKS.pop(folder, None)
     if fd is not None:
         os.close(fd)
 
 
 def _sweep_temporary() -> None:
+    import tempfile
+
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if _TEMPORARY.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
                 _remove_if_left(Path(entry.path))
+
+
+def _remove_tree(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_if_left(folder: Path) -> None:
@@ -274,7 +281,7 @@ def _remove_if_left(folder: Path) -> None:
             return
         with opened(folder / _HELD) as fd:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove_tree(folder)
 
 
 def is_temporary(path: Path) -> bool:
@@ -455,7 +462,7 @@ class BankCache:
     def remove(self) -> None:
         """Remove the folder, because the bank is gone."""
         if folder := self.found():
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove_tree(folder)
 
 
 def caches_of(bank_id: str) -> list[Path]:
@@ -477,6 +484,6 @@ def _sweep_caches(banks: Path, _process: int) -> None:
             with suppress(OSError):
                 place = os.fsdecode(read_regular(folder / _PLACE, limits.CACHE_PLACE_BYTES))
                 if not is_url(place) and not os.path.lexists(place):
-                    shutil.rmtree(folder, ignore_errors=True)
+                    _remove_tree(folder)
         with suppress(OSError):  # other places of that bank are still there
             bank.rmdir()
