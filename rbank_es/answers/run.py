@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from operator import itemgetter
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
 from rbank_es.answers.event import WholeEvent, whole_event
@@ -182,16 +180,9 @@ def _events(
     reader: BankReader, run: str, question: RunQuestion, chars: int | None
 ) -> tuple[tuple[WholeEvent, ...], int | None]:
     """Return a page of a run's events, and the position behind which to go on (None: no more); one event at least."""
-    limit, most, size = reader.limit(question.limit), reader.bounds.events_bytes, 0
-    found: list[WholeEvent] = []
-    log = reader.bank.log
-    for event in islice(log.read(after=question.after, upto=reader.position, run=run), limit + 1):
-        made = whole_event(reader, event, chars, sentence=question.sentences)
-        size += 0 if most is None else len(msgspec.json.encode(made))
-        if found and (len(found) == limit or (most is not None and size > most)):
-            return tuple(found), found[-1].seq
-        found.append(made)
-    return tuple(found), None
+    events = reader.bank.log.read(after=question.after, upto=reader.position, run=run)
+    made = (whole_event(reader, event, chars, sentence=question.sentences) for event in events)
+    return reader.fitting(made, question.limit)
 
 
 def _judgments(reader: BankReader, run: str, chars: int | None) -> Iterator[JudgmentRow]:

@@ -76,7 +76,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
         opened = stack.enter_context(open_or_create(place)[0])
         source = known_source(opened, source)
         live = LoopDisplay(verbose=verbose)
-        with interruptible(lambda: kept_of(0, 1, live.interrupted), advice(again)), live:
+        with interruptible(lambda: kept_of(0, 1, live.ends), advice(again)), live:
             made = write_guide(watched(opened, live.events), settings, source, again=again, on_task=live.task)
         facts = {"bank": opened.name, "head": str(opened.head())}
     if as_json:

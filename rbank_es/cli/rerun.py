@@ -13,7 +13,8 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, run_id
 from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, skips_unreadable
 from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_json, echo_paragraph, echo_table, styled
-from rbank_es.errors import BadInput, CannotRerun, CheckFailed
+from rbank_es.errors import BadInput, CannotRerun, CheckFailed, JudgeFailed, LmFailed, LogError, LoopStopped
+from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -69,14 +70,14 @@ def rerun(bank: str, runs: tuple[str, ...], every: bool, paths: tuple[str, ...],
     is only read.
 
     The ontology is found by its digest among the files of --ont; the shipped one is always found. Imported runs,
-    erased runs and runs over an endpoint can't be re-executed. Exit code 1: a run differs. 2: a run can't be
-    re-executed; with --all, none can.
+    erased runs and runs over an endpoint can't be re-executed. Exit code 1: a run differs, or with --all can't be
+    re-executed: the others are, and those are named at the end, each with the reason. 2: a run named can't be.
     """
     if bool(runs) == every:
         raise BadInput("name the runs to re-execute, or give --all")
     opened, point = open_at(bank)
     with opened, Progress("running again") as progress:
-        done = list(_outcomes(opened, runs, progress, point=point, paths=paths, **options))
+        done = list(_outcomes(opened, runs, progress, point=point, paths=paths, every=every, **options))
         name = opened.name
     code = _code(done, every)
     if as_json:
@@ -93,6 +94,7 @@ def _outcomes(
     *,
     point: str | None,
     paths: tuple[str, ...],
+    every: bool,
     tasks: str | None,
     live_sandbox: bool,
     into: str | None,
@@ -114,16 +116,21 @@ def _outcomes(
                 compared = run_again(bank, run, ontologies=ontologies, into=place, **shared)
             except CannotRerun as error:
                 yield RerunOutcome(run, None, error.reason)
+            except (JudgeFailed, LmFailed, LogError, LoopStopped) as error:
+                # Of all runs, one that this machine or a damaged log fails must not hide the others.
+                if not every:
+                    raise
+                yield RerunOutcome(run, None, str(error))
             else:
                 yield RerunOutcome(run, compared)
 
 
 def _code(done: Sequence[RerunOutcome], every: bool) -> int:
-    """Return the exit code: with --all, a run that can't be re-executed is no failure, as long as another can."""
+    """Return the exit code: a run that differs comes before one that can't be re-executed."""
     if any(each.compared is not None and not each.compared.identical for each in done):
         return CheckFailed.exit_code
-    refused = [each for each in done if each.compared is None]
-    return CannotRerun.exit_code if refused and (not every or len(refused) == len(done)) else 0
+    refused = any(each.compared is None for each in done)
+    return (CheckFailed if every else CannotRerun).exit_code if refused else 0
 
 
 def _facts(done: RerunOutcome) -> dict[str, Any]:
@@ -148,6 +155,9 @@ def _print(name: str, done: Sequence[RerunOutcome]) -> None:
         if each.compared is not None and not each.compared.identical:
             echo()
             _print_one(each)
+    if left := [each for each in done if each.compared is None]:
+        echo(styled(f"\n{count(len(left), 'run')} of {len(done):,} could not be run again:", "yellow"))
+        echo_fields({each.run: each.refused for each in left})
 
 
 def _short(done: RerunOutcome) -> str:

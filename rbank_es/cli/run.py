@@ -45,6 +45,7 @@ from rbank_es.cli.shared.arguments import (
     whole_bank,
     writable,
 )
+from rbank_es.cli.shared.ending_table import endings_of, print_endings
 from rbank_es.cli.shared.heads_file import heads_file, note_head
 from rbank_es.cli.shared.interruption import interruptible, kept_of
 from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, warn_of_what_is_left, watched
@@ -323,7 +324,7 @@ def _run(
     with (
         opened,
         search_vectors(opened, given["embeddings_url"]) as vectors,
-        interruptible(lambda: kept_of(len(results), len(tasks), live.interrupted), advice(given["again"])),
+        interruptible(lambda: kept_of(len(results), len(tasks), live.ends), advice(given["again"])),
         live,
     ):
         # Resolve the path before the first task: a bad one must not cost a whole loop.
@@ -353,6 +354,7 @@ def _run(
             "model": settings.lm.name,
             "config_digest": settings.digest,
             "head": str(opened.head()),
+            "endings": endings_of(live.ends),
         }
 
 
@@ -391,6 +393,7 @@ def _try_judging(given: dict[str, Any], *, as_json: bool) -> None:
 
 def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
     _report_tasks(results)
+    print_endings(facts["endings"])
     echo()
     echo_fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
     if facts["scripted"]:

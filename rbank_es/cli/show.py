@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     "rbank-es show notes 120",
     "rbank-es show notes@HEAD~50 item:3f2a9c01b7de",
     "rbank-es show notes 3f2a9c01b7de --tree",
+    "rbank-es show notes run:lights-L1-1-3f2a9c1b-1 --prompts",
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.argument("thing", metavar="THING", required=False)
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     "--depth", metavar="N", type=click.IntRange(1, answer_limits.LINEAGE_TREE_DEPTH_MOST),
     help=f"Levels of the trees; default: {answer_limits.LINEAGE_TREE_DEPTH}.",
 )  # fmt: skip
-def show(bank: str, thing: str | None, tree: bool, depth: int | None, as_json: bool) -> None:
+@click.option("--prompts", is_flag=True, help="Of a run: what its models were asked and replied.")
+def show(bank: str, thing: str | None, tree: bool, depth: int | None, prompts: bool, as_json: bool) -> None:
     """Show everything about THING as it was then: an item id, a run id, an event id, or an event's position.
 
     An item is shown with its text, state, uses, wins, the verdicts that it rests on and what would end it, the runs
@@ -39,6 +42,9 @@ def show(bank: str, thing: str | None, tree: bool, depth: int | None, as_json: b
     to it and learned from it, its leakage and timeline. Any beginning of an id will do that no other id has. Where
     THING is ambiguous, write item:ID, run:ID or event:ID. In the place of BANK, a file that `replay --into` or
     `whatif --into` wrote: it has items and runs.
+
+    With --prompts, the calls of a run's models are shown instead, of each request what is new in it, and by each reply
+    that was of no use the reason.
 
     With --tree, causes and effects are shown instead. Causes: decision, candidate, extraction, the call of the model,
     the verdict, runs and the items given to them. Effects: uses with their outcomes, and the items drawn from those
@@ -51,8 +57,13 @@ def show(bank: str, thing: str | None, tree: bool, depth: int | None, as_json: b
         )
     if depth is not None and not tree:
         raise BadInput("--depth is of the trees: add --tree, or leave it out")
+    if prompts and tree:
+        raise BadInput("--prompts and --tree show different things: leave one out")
     with opened_reader(bank) as reader:
         kind, name = find_thing(reader, thing)
+        if prompts:
+            _show_prompts(reader, kind, name, as_json=as_json)
+            return
         if tree:
             _show_trees(reader, kind, name, depth or answer_limits.LINEAGE_TREE_DEPTH, as_json=as_json)
             return
@@ -71,6 +82,15 @@ def _print(kind: str, found: Any) -> None:
         from rbank_es.cli.shared.shown_runs import print_event, print_run
 
         (print_run if kind == "run" else print_event)(found)
+
+
+def _show_prompts(reader: BankReader, kind: str, name: str, *, as_json: bool) -> None:
+    from rbank_es.cli.shared.shown_prompts import print_prompts
+
+    if kind != "run":
+        raise BadInput(f"--prompts are of a run, and {name} is an {kind}: name a run, or leave it out")
+    found = reader.ask("prompts", run=name)
+    print_answer(found, "prompts", lambda: print_prompts(found, shlex.quote(reader.command)), as_json)
 
 
 def _show_trees(reader: BankReader, kind: str, name: str, depth: int, *, as_json: bool) -> None:

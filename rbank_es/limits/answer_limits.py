@@ -12,6 +12,8 @@ TEXT_BLOCK_CHARS = 64 * KIB
 TEXT_BLOCK_CHARS_MOST = 1 * MIB
 # Messages of one recorded prompt that are shown apart; others are read one by one.
 PROMPT_MESSAGES = 100
+# Characters of a message of a call that a terminal shows, without the beginning that the call before had: two screens.
+PROMPT_CHARS = 4_000
 # Conditions of one question: a list has 50 fields.
 ANSWER_CONDITIONS = 50
 # Doubtful verdicts of one answer, unless asked for more: a person checks so many at a sitting.

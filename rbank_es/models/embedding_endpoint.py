@@ -21,8 +21,9 @@ from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.vector_text import check_direction
 from rbank_es.models.answer_bounds import run_within
 from rbank_es.models.choice import LOOPBACK, check_address, check_model
-from rbank_es.models.model_call import HINTS, RetryableFailure, wait_s
+from rbank_es.models.model_call import RetryableFailure, wait_s
 from rbank_es.sparql.engines.retry import retry_after_s, utc_now
+from rbank_es.system.error_hints import MODEL_HINTS
 
 if TYPE_CHECKING:
     import httpx
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 KEY_VARIABLE = "RBANK_EMBEDDINGS_KEY"
 """The environment variable with the key. A name of its own, because no other server's key may be sent there."""
 
-_HINTS = HINTS | {
+_HINTS = MODEL_HINTS | {
     "timeout": "Run again; what was recorded is not asked for again",
     "rate_limited": "Wait, then run again; what was recorded is not asked for again",
     "wrong_key": f"Check the key in {KEY_VARIABLE}",
@@ -253,7 +254,7 @@ def _refusal(response: httpx.Response, body: bytes) -> LmFailed | RetryableFailu
 
 def _failed(code: str, message: str) -> LmFailed:
     # Redacted here, because every message is recorded.
-    return LmFailed(code, redact(message, secrets())[: limits.ERROR_CHARS], _HINTS.get(code, HINTS["unexpected"]))
+    return LmFailed(code, redact(message, secrets())[: limits.ERROR_CHARS], _HINTS.get(code, MODEL_HINTS["unexpected"]))
 
 
 def _since(began: float) -> float:

@@ -13,6 +13,7 @@ from rbank_es.errors import LmFailed
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
 from rbank_es.models.lm_request import LmRequest, LmResponse
+from rbank_es.system.error_hints import MODEL_HINTS
 
 
 class Question(NamedTuple):
@@ -52,30 +53,6 @@ class Model(Protocol):
         ...
 
 
-HINTS = {
-    "unknown_model": "Check the model's name, and the address if one was given",
-    "missing_key": "Set it and start again; no call was made",
-    "wrong_key": "Check the key in the environment",
-    "unreachable": "Check the address and the network, then run again",
-    "timeout": "Give the model more time with --lm-arg timeout=SECONDS, or choose a faster one",
-    "rate_limited": "Wait, then run again, or use fewer rollouts",
-    "no_credit": "Check the account with the provider",
-    "refused": "Check the model's parameters",
-    "context_too_long": "Choose a model that reads more, or smaller budgets",
-    "server_error": "The provider has a fault; run again later",
-    "bad_response": "If it happens again, check that the address is that of a model",
-    "cut": "Allow longer answers with --lm-arg max_tokens=N",
-    "response_too_long": "Limit it with --lm-arg max_tokens=N",
-    "request_too_long": "Use smaller budgets, or fewer iterations",
-    "interrupted": "It was stopped from outside",
-    "unexpected": "This is a defect of the code that calls the model; --debug shows where it happened",
-    "bad_function": "Give a function from the prompt's text to the reply's text, or an engine of dspy's own form",
-    "script_mismatch": "Change the script to what really happens",
-    "replay_miss": "This release can't re-execute the run from its events",
-    "not_recorded": "Make the bank writable again, then run again",
-}
-"""What to do next, by error code."""
-
 FATAL = frozenset({"script_mismatch", "replay_miss", "not_recorded"})
 """Failures that end a run, because every later call of it would end the same way."""
 
@@ -98,7 +75,7 @@ class RetryableFailure(Exception):
 
 def failed(code: str, message: str) -> LmFailed:
     """Return the failure with this code, and its hint."""
-    return LmFailed(code, message, HINTS.get(code, HINTS["unexpected"]))
+    return LmFailed(code, message, MODEL_HINTS.get(code, MODEL_HINTS["unexpected"]))
 
 
 def wait_s(tries: int, asked_s: float | None) -> float | None:

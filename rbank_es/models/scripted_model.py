@@ -43,7 +43,8 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.run_events import Role
 from rbank_es.models.lm_request import LmMessage, LmResponse
-from rbank_es.models.model_call import HINTS, ModelAnswer, Question, RetryableFailure, Try, failed
+from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed
+from rbank_es.system.error_hints import MODEL_HINTS
 from rbank_es.system.given_file import read_given
 from rbank_es.system.toml_input import parse_toml
 from rbank_es.system.validation_messages import reason_of
@@ -80,8 +81,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         }
         if sum(kinds.values()) != 1:
             raise ValueError(f"a turn has exactly one of {', '.join(kinds)}")
-        if self.error is not None and self.error not in HINTS:
-            raise ValueError(f"unknown error {self.error!r}; it may be {', '.join(HINTS)}")
+        if self.error is not None and self.error not in MODEL_HINTS:
+            raise ValueError(f"unknown error {self.error!r}; it may be {', '.join(MODEL_HINTS)}")
 
     @property
     def answer(self) -> str:

@@ -13,6 +13,8 @@ import msgspec
 import pytest
 
 from rbank_es.bank import Bank
+from rbank_es.cli.shared.main import main
+from rbank_es.errors import LogCorruption, LoopStopped, RBankError
 from rbank_es.events import RunFinished, RunStarted
 from rbank_es.rerun.recorded_run import runs_of
 from tests import cli_runner as cli
@@ -49,14 +51,15 @@ def tampered(place: Path) -> Path:
 @pytest.mark.slow
 def test_all_runs_are_listed_with_why_one_could_not_be_run_again(place: Path, runs: tuple[str, ...]) -> None:
     before = cli.digest_of(place / "bank")
-    done = cli.run("rerun", "./bank", "--all", cwd=place)
+    done = cli.run("rerun", "./bank", "--all", cwd=place, code=1)
     lines = done.out.splitlines()
-    assert [line.split()[:3] for line in lines[1:]] == [
+    assert [line.split()[:3] for line in lines[1:4]] == [
         [runs[0], "identical", "script"],
         [runs[1], "identical", "script"],
         ["old", "not", "run"],
     ]
     assert "it was imported" in lines[3]
+    assert lines[4:6] == ["", "1 run of 3 could not be run again:"] and lines[6].startswith("old  it was imported")
     assert cli.digest_of(place / "bank") == before
 
 
@@ -91,7 +94,29 @@ def test_a_run_that_cannot_be_run_again_is_exit_code_2(place: Path, runs: tuple[
 def test_where_no_run_can_be_run_again_all_of_them_are_no_success(place: Path, tmp_path: Path) -> None:
     with Bank.create(tmp_path / "old") as bank:
         bank.append([RunStarted(run="old", task="Which?"), RunFinished(run="old", outcome="submitted")])
-    cli.run("rerun", "./old", "--all", cwd=tmp_path, code=2)
+    cli.run("rerun", "./old", "--all", cwd=tmp_path, code=1)
+
+
+@pytest.mark.parametrize("error", [LoopStopped("r", "sandbox_failed", "it broke"), LogCorruption("a line", "damaged")])
+def test_all_goes_on_behind_a_run_that_this_machine_or_the_log_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: RBankError
+) -> None:
+    """A run that was named alone fails with its own exit code."""
+    with Bank.create(tmp_path / "two") as bank:
+        for run in ("r1", "r2"):
+            bank.append([RunStarted(run=run, task="Which?"), RunFinished(run=run, outcome="submitted")])
+    tried = []
+
+    def fail(bank: Bank, run: str, **_: object) -> None:
+        tried.append(run)
+        raise error
+
+    monkeypatch.setattr("rbank_es.rerun.execution.rerun", fail)
+    place = str(tmp_path / "two")
+    assert main(["rerun", place, "--all"]) == 1 and tried == ["r1", "r2"]
+    told = capsys.readouterr().out
+    assert "2 runs of 2 could not be run again:" in told and told.count(str(error)) == 4
+    assert main(["rerun", place, "r1"]) == error.exit_code and capsys.readouterr().out == ""
 
 
 def test_a_bank_without_runs(tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from math import ceil
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 R = TypeVar("R", bound=Struct)
+
+
+class _AtPosition(Protocol):
+    @property
+    def seq(self) -> int: ...
+
+
+At = TypeVar("At", bound=_AtPosition)
 
 
 class Bounds(Struct, frozen=True, kw_only=True):
@@ -159,6 +167,20 @@ class BankReader:
     def limit(self, asked: int) -> int:
         """Return the rows of a page: as asked, and no more than this face allows."""
         return min(asked, self.bounds.rows_most or asked)
+
+    def fitting(self, rows: Iterable[At], asked: int) -> tuple[tuple[At, ...], int | None]:
+        """Return the first rows of many, and the position behind which to go on (None: no more); one row at least.
+
+        They are as many as asked, and no more than this face allows, in number and in bytes of JSON.
+        """
+        limit, most, size = self.limit(asked), self.bounds.events_bytes, 0
+        found: list[At] = []
+        for row in rows:
+            size += 0 if most is None else len(msgspec.json.encode(row))
+            if found and (len(found) == limit or (most is not None and size > most)):
+                return tuple(found), found[-1].seq
+            found.append(row)
+        return tuple(found), None
 
     def chars(self, asked: int | None) -> int | None:
         """Return the characters of each text of a row: as asked, and no more than this face allows."""

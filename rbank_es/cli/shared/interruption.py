@@ -46,8 +46,9 @@ def interruptible(kept: Callable[[], str], advice: str) -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def kept_of(done: int, tasks: int, ended: Sequence[RunFinished]) -> str:
-    """Return what an interrupted loop keeps: its finished tasks, and the runs that were ended, with their steps."""
-    runs = [f"{each.run} with {count(each.iterations or 0, 'step')}" for each in ended]
+def kept_of(done: int, tasks: int, ends: Sequence[RunFinished]) -> str:
+    """Return what an interrupted loop keeps: its finished tasks, and of the runs that it ended the steps."""
+    cut = [each for each in ends if each.error_code == "interrupted"]
+    runs = [f"{each.run} with {count(each.iterations or 0, 'step')}" for each in cut]
     ending = f"; recorded as interrupted: {', '.join(runs)}" if runs else ""
     return f"Kept: {done} of {count(tasks, 'task')}{ending}"

@@ -107,8 +107,8 @@ class LoopDisplay:
         self._last = RunAtWork(clock())
         self._calls, self._tokens, self._cost_usd = 0, 0, 0.0
         self._tokens_out, self._model_s = 0, 0.0
-        self.interrupted: list[RunFinished] = []
-        """The ends of runs that were ended from outside."""
+        self.ends: list[RunFinished] = []
+        """The ends of runs, in order."""
 
     # ---------------------------------------------------------------- reports
 
@@ -162,8 +162,8 @@ class LoopDisplay:
                 self._tokens_out, self._model_s = self._tokens_out + event.tokens_out, self._model_s + event.duration_s
         if isinstance(event, StepTaken) and not (self._draws or self._verbose or self._last.scripted):
             self._print(self._step_line(event, now))
-        if isinstance(event, RunFinished) and event.error_code == "interrupted":
-            self.interrupted.append(event)
+        if isinstance(event, RunFinished):
+            self.ends.append(event)
         self._last.take(event, now)
 
     def _step_line(self, event: StepTaken, now: float) -> str:

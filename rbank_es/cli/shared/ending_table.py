@@ -1,0 +1,29 @@
+"""Why the runs of a loop ended, as commands print it: by kind, with what to do about the commonest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rbank_es.cli.shared.output import Cell, echo_paragraph, echo_section
+from rbank_es.events import RunFinished
+
+if TYPE_CHECKING:
+    from rbank_es.answers.endings import EndingRow
+
+
+def endings_of(ends: Iterable[RunFinished]) -> tuple[EndingRow, ...]:
+    """Return the ways in which runs ended, the commonest first."""
+    from rbank_es.answers.endings import RunEnd, ending_rows
+
+    return ending_rows(RunEnd(end.run, end.outcome, end.error_code) for end in ends)
+
+
+def print_endings(rows: Sequence[EndingRow]) -> None:
+    """Print why runs ended, and what to do about the commonest kind; nothing where all submitted an answer."""
+    advice = next((row.advice for row in rows if row.advice is not None), None)
+    if advice is None:
+        return
+    cells: list[list[Cell]] = [[row.runs, row.outcome or "no end", row.error_code, row.newest] for row in rows]
+    echo_section("why runs ended", ["runs", "end", "error", "newest"], cells, flexible=["newest"])
+    echo_paragraph(advice)
