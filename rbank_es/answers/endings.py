@@ -14,7 +14,7 @@ from rbank_es.events.run_events import Outcome
 from rbank_es.system.error_hints import ending_hint
 
 
-class RunEnd(NamedTuple):
+class RunEnding(NamedTuple):
     """The end of a run. A run without an outcome has no recorded end."""
 
     run: str
@@ -49,11 +49,11 @@ def find_endings(reader: BankReader, question: EndingsQuestion) -> Endings:
     from rbank_es.projections.paged_view import RowCondition
 
     begun = [RowCondition(("started_seq",), "after", question.after)]
-    ends = reader.view.pick("runs", RunEnd._fields, begun, sort="started_seq")
-    return Endings(bank=reader.name, position=reader.position, rows=ending_rows(RunEnd(*each) for each in ends))
+    ends = reader.view.pick("runs", RunEnding._fields, begun, sort="started_seq")
+    return Endings(bank=reader.name, position=reader.position, rows=ending_rows(RunEnding(*each) for each in ends))
 
 
-def ending_rows(ends: Iterable[RunEnd]) -> tuple[EndingRow, ...]:
+def ending_rows(ends: Iterable[RunEnding]) -> tuple[EndingRow, ...]:
     """Return a row for each way in which runs ended, the commonest first; `ends` are in the order of the runs."""
     kinds = defaultdict[tuple[Outcome | None, str | None], list[str]](list)
     for end in ends:

@@ -28,8 +28,8 @@ class PromptRow(Struct, frozen=True, kw_only=True):
 
     seq: int
     role: Role
-    step: int | None
-    attempt: int | None
+    step: Annotated[int | None, Meta(description="number: the step that it belongs to, from 1; null: to none")]
+    attempt: Annotated[int | None, Meta(description="number: of the try, from 1; null: not recorded")]
     model: str
     tokens_in: int | None
     tokens_out: int | None
@@ -45,7 +45,7 @@ class Prompts(BankAnswer, frozen=True, kw_only=True):
 
     run: str
     total: Annotated[int, Meta(description="number: calls of models in the run and about it")]
-    next_seq: Annotated[int | None, Meta(description="position: behind it the calls go on; null: no more")]
+    next_seq: Annotated[int | None, Meta(description="position in the log: behind it the calls go on; null: no more")]
     rows: tuple[PromptRow, ...]
 
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def endings_of(ends: Iterable[RunFinished]) -> tuple[EndingRow, ...]:
     """Return the ways in which runs ended, the commonest first."""
-    from rbank_es.answers.endings import RunEnd, ending_rows
+    from rbank_es.answers.endings import RunEnding, ending_rows
 
-    return ending_rows(RunEnd(end.run, end.outcome, end.error_code) for end in ends)
+    return ending_rows(RunEnding(end.run, end.outcome, end.error_code) for end in ends)
 
 
 def print_endings(rows: Sequence[EndingRow]) -> None:
