@@ -40,7 +40,7 @@ def examine_hooks(cwd: str) -> list[Check]:
         checks.append(Check(name="installed", ok=False, detail="no coding agent runs the hook here", fix=fix))
     bank = bank_for(cwd)
     spool = spool_of(bank.place)
-    return [*checks, _of_bank(bank), *_of_spool(spool)]
+    return [*checks, _of_bank(bank), *examine_spool(spool)]
 
 
 def _on_path() -> Check:
@@ -131,7 +131,11 @@ def _lessons_in(place: str) -> int:
         return sum(row["src"] not in JUDGE_SOURCES for row in view.items("active"))
 
 
-def _of_spool(spool: Spool) -> list[Check]:
+def examine_spool(spool: Spool) -> list[Check]:
+    """Return the checks of what hooks spooled; nothing is changed."""
+    if (foreign := spool.obstacle()) is not None:
+        detail = f"{foreign} is a link, or others can write to it: hooks write nothing there, and give no lesson"
+        return [Check(name="spool", ok=False, detail=detail, fix=f"remove {foreign}, or make it yours alone")]
     lines = spool.look()
     known = spool.last()
     ran = max([known.get("ran", 0.0), *map(seconds_of, lines)])

@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -30,7 +31,9 @@ def main(arguments: Sequence[str], *, time_s: float = limits.HOOK_TIME_S) -> Non
     gc.disable()  # a process that ends at once needs no collection: 3 ms
     clock = HookClock(time_s, lambda: os._exit(0))
     with suppress(BaseException):
-        answer = respond(_standard_input(), _given_bank(arguments), clock)
+        given = _given_bank(arguments)
+        clock.note = lambda: _note(spool_of(_first_bank(given).place), _LATE)
+        answer = respond(_standard_input(), given, clock)
         while answer:
             answer = answer[os.write(1, answer) :]
     # Without the interpreter's own end, which takes 10 ms and frees nothing of use.
@@ -55,28 +58,35 @@ class HookClock:
     """The end of a hook's time: whoever claims it first, the answer or the clock, is the only one to act."""
 
     def __init__(self, time_s: float, end: Callable[[], None]) -> None:
-        """Start the clock; at the end of the time, note it in the spool and call `end`."""
+        """Start the clock; at the end of the time, it notes that in the spool and calls `end`."""
         self.note: Callable[[], object] = lambda: None
         self._end, self._claim = end, threading.Lock()
-        self._stopped = threading.Event()
+        self._claimed = threading.Event()
         threading.Thread(target=self._watch, args=(time_s,), daemon=True).start()
 
     def claim(self) -> bool:
-        """Return whether there is time left; then the clock does nothing any more."""
-        self._stopped.set()
+        """Return whether there is time left; then the caller acts, for `HOOK_END_S` until `end` is called."""
+        self._claimed.set()
         return self._claim.acquire(blocking=False)
 
     def _watch(self, time_s: float) -> None:
-        if not self._stopped.wait(time_s) and self._claim.acquire(blocking=False):
-            with suppress(BaseException):
-                self.note()
-            self._end()
+        if not self._claimed.wait(time_s) and self._claim.acquire(blocking=False):
+            # In a thread of its own, because a spool that is locked would hold the agent up.
+            noting = threading.Thread(target=self._note, daemon=True)
+            noting.start()
+            noting.join(limits.HOOK_END_S)
+        else:
+            time.sleep(limits.HOOK_END_S)
+        self._end()
+
+    def _note(self) -> None:
+        with suppress(BaseException):
+            self.note()
 
 
 def respond(data: bytes, given: str | None, clock: HookClock) -> bytes:
     """Return the answer to an event, empty for none; what was seen is in the spool of the bank then."""
-    bank = bank_for(None) if given is None else HookBank(given, "")
-    clock.note = lambda: _note(spool_of(bank.place), _LATE)
+    bank = _first_bank(given)
     try:
         event = read_event(data)
     except UnreadableEvent as error:
@@ -96,6 +106,11 @@ def respond(data: bytes, given: str | None, clock: HookClock) -> bytes:
         return b""
     clock.note = lambda: _note(spool, _LATE, of=made)
     return _recalled(event, bank, spool, made, clock)
+
+
+def _first_bank(given: str | None) -> HookBank:
+    """Return the bank by what is known before the event is read."""
+    return bank_for(None) if given is None else HookBank(given, "")
 
 
 def _recalled(event: HookEvent, bank: HookBank, spool: Spool, made: str, clock: HookClock) -> bytes:

@@ -10,13 +10,13 @@ import fcntl
 import os
 import secrets
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rbank_es.errors import BadInput, CannotWrite, LimitExceeded
 from rbank_es.limits import skill_limits
+from rbank_es.system.file_locks import lock_within
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -173,11 +173,7 @@ def _refused(path: Path, error: OSError) -> BadInput:
 
 
 def _lock(fd: int, place: Path) -> None:
-    ends = time.monotonic() + skill_limits.SKILL_LOCK_S
-    while True:
-        try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > ends:
-                raise BadInput(f"another program is writing skills into {place}; try again when it is done") from None
-            time.sleep(0.02)
+    try:
+        lock_within(fd, fcntl.LOCK_EX, skill_limits.SKILL_LOCK_S)
+    except BlockingIOError:
+        raise BadInput(f"another program is writing skills into {place}; try again when it is done") from None

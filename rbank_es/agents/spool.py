@@ -3,7 +3,8 @@
 Hooks only append: one write a line, at the end of one file, under a shared lock. A file that has grown to its limit is
 closed by a number in its name; of closed files the oldest are given up first. Whoever takes the spool in closes the
 open file under the exclusive lock, so that no hook still writes to it, and removes closed files when their lines are in
-the bank. A line that is no whole object, as after a kill, is counted and left out.
+the bank. A line that is no whole object, as after a kill, is counted and left out. What others than this user can have
+put there is neither written to nor read.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rbank_es.limits import hook_limits as limits
+from rbank_es.system.file_locks import lock_within
 
 _OPEN, _PLACE, _LAST = "spool.jsonl", "place", "last.json"
 _SAFELY = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -84,20 +87,27 @@ class Spool:
         """Close the open file, if it has lines, under the next number; give up the oldest beyond the limit."""
         # What is no file in the place of the open one, no hook writes to either.
         with suppress(OSError), self._locked(fcntl.LOCK_EX, make=False):
-            closed = self.closed()
-            number = int(closed[-1].stem.rpartition("-")[2]) + 1 if closed else 1
+            closed, taken = self.closed(), self._numbered()
+            number = int(taken[-1].stem.rpartition("-")[2]) + 1 if taken else 1
             (self.folder / _OPEN).rename(self.folder / f"spool-{number:09d}.jsonl")
             for old in closed[: max(0, len(closed) + 1 - limits.SPOOL_FILES)]:
                 old.unlink(missing_ok=True)
 
     def closed(self) -> list[Path]:
         """Return the closed files, oldest first."""
+        return [path for path in self._numbered() if _is_own(path)]
+
+    def _numbered(self) -> list[Path]:
         return sorted(path for path in self.folder.glob("spool-*.jsonl") if _CLOSED.fullmatch(path.name))
 
+    def obstacle(self) -> str | None:
+        """Return the path at which no hook can write, because it isn't, or may not be, this user's; None for none."""
+        return next((str(path) for path in (self.folder, self.folder / _OPEN) if _is_foreign(path)), None)
+
     def waiting(self) -> SpoolLines:
-        """Close the open file and return the lines of all; they stay until `remove`."""
+        """Close the open file and return the lines of all; they stay until `replace`."""
         self.close()
-        lines, unreadable, files = [], 0, [path for path in self.closed() if not _is_folder(path)]
+        lines, unreadable, files = [], 0, self.closed()
         for path in files:
             given, bad = _read(path)
             lines += given
@@ -149,9 +159,11 @@ class Spool:
         """Give the open file under a lock; it is then surely the one that later hooks write to."""
         path, flags = self.folder / _OPEN, os.O_WRONLY | os.O_APPEND | _SAFELY | (os.O_CREAT if make else 0)
         for _ in range(_TRIES):
+            if (foreign := self.obstacle()) is not None:
+                raise OSError(f"{foreign} may be another user's; nothing was written there")
             fd = self._opened(path, flags, make=make)
             try:
-                fcntl.flock(fd, how)
+                lock_within(fd, how, limits.SPOOL_LOCK_S)
                 if _is_at(fd, path):
                     yield fd
                     return
@@ -179,8 +191,18 @@ def _is_at(fd: int, path: Path) -> bool:
         return False
 
 
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+def _is_own(path: Path) -> bool:
+    return path.exists() and not _is_foreign(path)
+
+
+def _is_foreign(path: Path) -> bool:
+    """Return whether something at a path isn't this user's alone: a link, another user's, of another kind."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    kind = stat.S_ISREG if path.suffix else stat.S_ISDIR
+    return not kind(status.st_mode) or status.st_uid != os.geteuid() or bool(status.st_mode & 0o022)
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
@@ -188,8 +210,9 @@ def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
 
     try:
         with opened(path) as fd, os.fdopen(fd, "rb", closefd=False) as file:
-            # One more line than the limit may end a file.
+            # One more line than the limit may end a file. What is behind is no hook's, and counts as one line.
             parts = [part for part in file.read(2 * limits.SPOOL_FILE_BYTES).split(b"\n") if part.strip()]
+            parts += [b"{"] if file.read(1) else []
     except OSError:
         return [], 0
     lines = list(_objects(parts))

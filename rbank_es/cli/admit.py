@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.correction_report import act_options, report
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 
 
 @command("admit", "rbank-es admit notes 3f2a9c01b7de --by ann")
@@ -19,6 +19,6 @@ def admit(bank: str, item: str, because: str, by: str | None, dry_run: bool, as_
 
     The command review lists what is pending, and admits or rejects several at once.
     """
-    with open_whole(bank) as opened:
+    with opened_to_correct(bank, dry_run=dry_run) as opened:
         made = opened.admit(item, because=because, by=by, dry_run=dry_run)
     report(bank, made, as_json=as_json, unchanged="it is active already: nothing was recorded")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.correction_report import report
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 
 
 @command("correct", "rbank-es correct notes --dry-run", "rbank-es correct notes --decisions")
@@ -22,6 +22,6 @@ def correct(bank: str, decisions: bool, dry_run: bool, as_json: bool) -> None:
     Without --decisions, only decisions that the log leaves open are examined; those that it records as corrected are
     taken to be right.
     """
-    with open_whole(bank) as opened:
+    with opened_to_correct(bank, dry_run=dry_run) as opened:
         made = opened.correct(decisions=decisions, dry_run=dry_run)
     report(bank, made, as_json=as_json, unchanged="nothing is due: the bank is as its verdicts say")

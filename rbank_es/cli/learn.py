@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import begun_run, open_whole
-from rbank_es.cli.shared.hook_spool import take_spool_in, tell_of_spool
+from rbank_es.cli.shared.arguments import begun_run
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 from rbank_es.cli.shared.judge_sources import JudgeSources, model_and_source_options
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_scripted, echo_table, warn
 from rbank_es.errors import BadInput, CheckFailed
@@ -64,8 +64,7 @@ def learn(
     if choice is None and not dry_run:
         raise BadInput("learning from a run needs a model: --lm MODEL; --dry-run lists the runs without one")
     with ExitStack() as stack:
-        opened = stack.enter_context(open_whole(bank))
-        (tell_of_spool if dry_run else take_spool_in)(opened)
+        opened = stack.enter_context(opened_to_correct(bank, dry_run=dry_run))
         plan = planned_lessons(opened, None if due else [begun_run(opened, run) for run in runs])
         for each in plan.left:
             warn(f"{each.run}: {each.reason}; left out")
@@ -79,8 +78,7 @@ def _judge_commits(bank: str, repository: str, dry_run: bool, as_json: bool) -> 
     from rbank_es.agents.git_verdicts import learn_from_git
     from rbank_es.cli.shared.correction_report import print_correction
 
-    with open_whole(bank) as opened:
-        (tell_of_spool if dry_run else take_spool_in)(opened)
+    with opened_to_correct(bank, dry_run=dry_run) as opened:
         found = learn_from_git(opened, repository, dry_run=dry_run)
     if as_json:
         echo_json(found)

@@ -12,9 +12,9 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole, read_text_file
+from rbank_es.cli.shared.arguments import read_text_file
 from rbank_es.cli.shared.correction_report import act_options, report
-from rbank_es.cli.shared.hook_spool import take_spool_in, tell_of_spool
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.system.nearest_name import hint
@@ -63,16 +63,14 @@ def overrule(
         if verdict is not None:
             raise BadInput(f"--from takes the verdicts from the file: leave out --{verdict}")
         rulings = read_rulings(path, reason=reason, by=by)
-        with open_whole(bank) as opened:
-            (tell_of_spool if dry_run else take_spool_in)(opened)
+        with opened_to_correct(bank, dry_run=dry_run) as opened:
             made = opened.overrule_many(rulings, influence=influence, dry_run=dry_run)
     else:
         if verdict is None:
             raise click.UsageError("say which verdict: --success, --failure or --undecided.")
         if reason is None:
             raise click.UsageError("say why, with --reason.")
-        with open_whole(bank) as opened:
-            (tell_of_spool if dry_run else take_spool_in)(opened)
+        with opened_to_correct(bank, dry_run=dry_run) as opened:
             made = opened.overrule(run_id or "", verdict, reason=reason, by=by, influence=influence, dry_run=dry_run)
     report(bank, made, as_json=as_json, unchanged="a person said so before: nothing was recorded")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.correction_report import act_options, because_option, report
-from rbank_es.cli.shared.hook_spool import take_spool_in, tell_of_spool
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 
 
 @command("reject", "rbank-es reject notes 3f2a9c01b7de --because 'A focal height says nothing of the tower.' --by ann")
@@ -22,7 +21,6 @@ def reject(bank: str, item: str, because: str, by: str | None, dry_run: bool, as
     them, and admit lets it in. All that changes is listed; restore exempts a single item. To end one item and leave
     those that resemble it alone, use retract.
     """
-    with open_whole(bank) as opened:
-        (tell_of_spool if dry_run else take_spool_in)(opened)
+    with opened_to_correct(bank, dry_run=dry_run) as opened:
         made = opened.reject(item, because=because, by=by, dry_run=dry_run)
     report(bank, made, as_json=as_json, unchanged="it is rejected already: nothing was recorded")

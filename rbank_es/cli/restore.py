@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.correction_report import act_options, because_option, report
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 
 
 @command("restore", "rbank-es restore notes 3f2a9c01b7de --because 'It holds for lightships.' --by ann")
@@ -23,6 +23,6 @@ def restore(
     An item that was forgotten, withdrawn, superseded or lost its support comes back; one that was rejected only with
     --even-rejected.
     """
-    with open_whole(bank) as opened:
+    with opened_to_correct(bank, dry_run=dry_run) as opened:
         made = opened.restore(item, because=because, by=by, even_rejected=even_rejected, dry_run=dry_run)
     report(bank, made, as_json=as_json, unchanged="somebody vouched for it already: nothing was recorded")

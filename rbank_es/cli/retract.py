@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.correction_report import act_options, because_option, report
-from rbank_es.cli.shared.hook_spool import take_spool_in, tell_of_spool
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 
 
 @command("retract", "rbank-es retract notes 3f2a9c01b7de --because 'No light is built like that any more.'")
@@ -20,7 +19,6 @@ def retract(bank: str, item: str, because: str, by: str | None, dry_run: bool, a
 
     To bar its words, use reject. The command restore takes it back.
     """
-    with open_whole(bank) as opened:
-        (tell_of_spool if dry_run else take_spool_in)(opened)
+    with opened_to_correct(bank, dry_run=dry_run) as opened:
         made = opened.retract(item, because=because, by=by, dry_run=dry_run)
     report(bank, made, as_json=as_json, unchanged="it is withdrawn already: nothing was recorded")

@@ -15,9 +15,10 @@ from rbank_es.bank.correction import Correction
 from rbank_es.bank.ids import exact_id
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import NumberRange, open_whole, view_at
+from rbank_es.cli.shared.arguments import NumberRange, view_at
 from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -95,7 +96,7 @@ def review(
             found: Review = reader.ask("review", limit=answer_limits.ANSWER_ROWS_MOST)
         print_answer(found, "review", lambda: _print_review(found), as_json)
         return
-    with open_whole(bank) as opened:
+    with opened_to_correct(bank, dry_run=dry_run) as opened:
         if rejected and not because.strip():
             raise BadInput("say why these are rejected, with --because")
         # Tried first, so that a misspelt id changes nothing.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.correction_report import act_options, because_option, report
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 
 
 @command("undo", "rbank-es undo notes 132 --candidate 0 --because 'A slip of the extractor.'")
@@ -22,6 +22,6 @@ def undo(bank: str, seq: int, candidate: int, because: str, by: str | None, dry_
 
     With the position of an earlier undoing, that is taken back. Nothing is removed from the log.
     """
-    with open_whole(bank) as opened:
+    with opened_to_correct(bank, dry_run=dry_run) as opened:
         made = opened.undo(seq, candidate, because=because, by=by, dry_run=dry_run)
     report(bank, made, as_json=as_json, unchanged="that is so already: nothing was recorded")

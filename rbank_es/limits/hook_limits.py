@@ -4,6 +4,8 @@ from rbank_es.limits import KIB, MIB
 
 # Seconds that one hook may take before it answers nothing: a person waits for every prompt.
 HOOK_TIME_S = 0.15
+# Seconds behind that time after which the process ends, whatever holds it up: a spool that is locked, a slow disk.
+HOOK_END_S = 0.05
 # Bytes of one event on standard input. A tool's response is in it whole; larger ones are in the transcript.
 HOOK_EVENT_BYTES = 8 * MIB
 # Characters of the context that a hook gives. Hosts take 10,000 at most; a longer one is not read by models.
@@ -21,6 +23,8 @@ SPOOL_LINE_BYTES = 256 * KIB
 # A spool file is closed at this size, and of closed ones so many are kept: a month of work that nobody took in.
 SPOOL_FILE_BYTES = 16 * MIB
 SPOOL_FILES = 16
+# Seconds for which a spool's lock is waited for: a hook holds it for a millisecond, unless it was stopped.
+SPOOL_LOCK_S = 2.0
 # Bytes at the end of a spool in which an event that came twice is sought.
 SPOOL_TAIL_BYTES = 256 * KIB
 # Prompts whose outcomes are kept beside a spool: a week of work. More than one in so many late is a fault to tell of.

@@ -20,7 +20,6 @@ import fcntl
 import os
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -31,6 +30,7 @@ from zlib import crc32
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded, LogBusy
 from rbank_es.log import lines
+from rbank_es.system.file_locks import lock_within
 from rbank_es.system.files import BankCache, create_new, kind_of, open_regular, open_scratch, opened, read_regular
 from rbank_es.system.forks import told_of_forks, undivided
 
@@ -146,20 +146,10 @@ def locked(path: Path, bank: str, *, shared: bool = False, wait_s: float | None 
 def take(fd: int, bank: str, *, shared: bool = False, wait_s: float | None = None) -> None:
     """Take the lock of an open lock file. Raises `LogBusy` after `wait_s` seconds."""
     wait_s = limits.LOCK_WAIT_S if wait_s is None else wait_s
-    mode = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB
-    began = 0.0
-    while True:
-        try:
-            fcntl.flock(fd, mode)
-        except BlockingIOError:
-            now = time.monotonic()
-            began = began or now
-            if now - began >= wait_s:
-                raise LogBusy(bank, wait_s) from None
-            # An append holds the lock for some 30 µs, so it is worth looking again soon; an erasure holds it longer.
-            time.sleep(50e-6 if now - began < 0.05 else 0.005)
-        else:
-            return
+    try:
+        lock_within(fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, wait_s)
+    except BlockingIOError:
+        raise LogBusy(bank, wait_s) from None
 
 
 def release(fd: int) -> None:

@@ -68,15 +68,18 @@ def hooked(event: Mapping[str, Any] | bytes, bank: Path | None = None) -> str:
     return str(said["additionalContext"])
 
 
-def start_hook(event: bytes, *arguments: str, time_s: float = PATIENT_S) -> subprocess.Popen[bytes]:
-    """Start a real process of a hook and give it an event."""
+def start_hook(
+    event: bytes | None, *arguments: str, time_s: float = PATIENT_S, **around: Any
+) -> subprocess.Popen[bytes]:
+    """Start a real process of a hook and give it an event; with None, its input never ends."""
     command = [sys.executable, "-c", _PATIENT, str(time_s), *arguments]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(os.environ))
-    assert process.stdin is not None
-    process.stdin.write(event)
-    process.stdin.close()
-    process.stdin = None
+    pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    process = subprocess.Popen(command, env=dict(os.environ), **pipes | around)
+    if event is not None:
+        assert process.stdin is not None
+        process.stdin.write(event)
+        process.stdin.close()
+        process.stdin = None
     return process
 
 

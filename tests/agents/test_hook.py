@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import Bank, Item
+from rbank_es.agents.hook_checks import examine_spool
 from rbank_es.agents.hook_event import UnreadableEvent, read_event
 from rbank_es.agents.hook_process import HookClock, respond
 from rbank_es.agents.prompt_tally import LATE, outcomes_in
@@ -179,9 +185,94 @@ def test_a_hook_that_is_too_late_gives_nothing_and_notes_it(bank: Path) -> None:
     assert (out, err, process.returncode) == (b"", b"", 0)
 
 
-def test_a_hook_whose_input_never_ends_ends_by_itself(bank: Path) -> None:
-    process = start_hook(b"", "--bank", str(bank), time_s=0.5)
+def test_a_hook_whose_input_never_ends_ends_by_itself_and_counts_as_late(bank: Path) -> None:
+    process = start_hook(None, "--bank", str(bank), time_s=0.5)
     assert process.wait(timeout=60) == 0
+    assert outcomes_in(spool(bank).look()) == LATE
+
+
+def test_a_spool_that_somebody_holds_holds_no_agent_up(bank: Path) -> None:
+    """A program that was stopped while it took the spool in held every hook up for ever."""
+    assert hooked(prompt("before"), bank)
+    with (spool(bank).folder / "spool.jsonl").open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = start_hook(json.dumps(prompt()).encode(), "--bank", str(bank), time_s=0.5)
+        assert process.communicate(timeout=60) == (b"", b"") and process.returncode == 0
+
+
+def test_an_agent_that_reads_nothing_is_not_waited_for(bank: Path) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while os.write(writing, bytes(4096)):
+            pass
+    os.set_blocking(writing, True)
+    process = start_hook(json.dumps(prompt()).encode(), "--bank", str(bank), stdout=writing)
+    assert process.wait(timeout=60) == 0
+    os.close(reading)
+    os.close(writing)
+
+
+def test_on_a_full_disk_a_hook_gives_nothing_because_what_is_not_recorded_is_not_given(bank: Path) -> None:
+    full = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (0, 0))
+    process = start_hook(json.dumps(prompt()).encode(), "--bank", str(bank), preexec_fn=full)
+    assert process.communicate(timeout=60) == (b"", b"") and process.returncode == 0
+    assert spool(bank).look() == []
+
+
+def _to_a_link(kept: Spool, outside: Path) -> None:
+    (kept.folder / "spool.jsonl").symlink_to(outside)
+
+
+def _to_a_pipe(kept: Spool, outside: Path) -> None:
+    os.mkfifo(kept.folder / "spool.jsonl")
+
+
+def _to_a_folder(kept: Spool, outside: Path) -> None:
+    (kept.folder / "spool.jsonl").mkdir()
+
+
+def _open_to_others(kept: Spool, outside: Path) -> None:
+    kept.folder.chmod(0o777)
+
+
+def _elsewhere(kept: Spool, outside: Path) -> None:
+    kept.folder.rmdir()
+    kept.folder.symlink_to(outside.parent)
+
+
+@pytest.mark.parametrize("change", [_to_a_link, _to_a_pipe, _to_a_folder, _open_to_others, _elsewhere])
+def test_a_spool_that_others_may_have_prepared_is_not_written_and_doctor_says_so(
+    bank: Path, tmp_path: Path, change: Callable[[Spool, Path], None]
+) -> None:
+    outside = tmp_path / "outside" / "letters"
+    outside.parent.mkdir()
+    outside.write_text("Dear Ann,\n")
+    kept = spool(bank)
+    kept.folder.mkdir(parents=True, mode=0o700)
+    change(kept, outside)
+    with pytest.raises(OSError, match="another user's"):
+        hooked(prompt(), bank)
+    assert [path.read_text() for path in outside.parent.iterdir()] == ["Dear Ann,\n"]
+    [told] = [check for check in examine_spool(kept) if not check.ok]
+    assert told.name == "spool" and str(kept.folder) in told.detail
+
+
+def test_a_closed_file_that_is_a_link_is_not_taken_in_and_hinders_nothing(bank: Path, tmp_path: Path) -> None:
+    assert hooked(prompt(), bank)
+    line = json.dumps({"v": 1, "id": "x", "at": 1.0, "kind": "note", "why": "a stranger's"})
+    (tmp_path / "strange").write_text(f"{line}\n")
+    (spool(bank).folder / "spool-000000001.jsonl").symlink_to(tmp_path / "strange")
+    waiting = spool(bank).waiting()
+    assert [line["kind"] for line in waiting.lines] == ["prompt", "recall"]
+    spool(bank).replace(waiting, [])
+    assert (tmp_path / "strange").read_text() == f"{line}\n" and spool(bank).look() == []
+
+
+def test_what_is_behind_the_size_of_a_file_is_told(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hooked(prompt(), bank)
+    monkeypatch.setattr(limits, "SPOOL_FILE_BYTES", 400)
+    assert spool(bank).waiting().unreadable == 2  # a line that is cut there, and the rest
 
 
 def test_whoever_is_late_does_nothing(bank: Path) -> None:

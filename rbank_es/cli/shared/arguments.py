@@ -124,18 +124,19 @@ def whole_bank(text: str) -> str:
     return bank
 
 
-def open_whole(text: str) -> Bank:
+def open_whole(text: str, *, current: bool = False) -> Bank:
     """Open the bank of an argument BANK. Raises as `Bank.open` and `whole_bank` do.
 
-    Once the command has ended, the bank's read models are made or brought up to date, if it recorded anything.
+    Once the command has ended, the bank's read models are made or brought up to date, if it recorded anything; with
+    `current`, in any case.
     """
     bank = Bank.open(whole_bank(text))
     with suppress(RBankError, OSError):  # whoever reads a damaged log says so
-        click.get_current_context().call_on_close(partial(_bring_up, bank, bank.position))
+        click.get_current_context().call_on_close(partial(_bring_up, bank, None if current else bank.position))
     return bank
 
 
-def _bring_up(bank: Bank, before: int) -> None:
+def _bring_up(bank: Bank, before: int | None) -> None:
     with suppress(RBankError, OSError), bank:
         if bank.position != before:
             bring_up(bank)

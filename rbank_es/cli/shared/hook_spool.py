@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.output import warn
 from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.bank.open_bank import OpenBank
+
+
+@contextmanager
+def opened_to_correct(bank: str, *, dry_run: bool) -> Iterator[Bank]:
+    """Open a bank for a person's act, with what hooks spooled for it taken in before; a dry run only tells of that.
+
+    The read models are current when the command has ended, also if it recorded nothing: hooks go by them.
+    """
+    with open_whole(bank, current=not dry_run) as opened:
+        (tell_of_spool if dry_run else take_spool_in)(opened)
+        yield opened
 
 
 def take_spool_in(bank: Bank) -> None:

@@ -20,7 +20,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 # The convention of shells and of sysexits.h: 70 is EX_SOFTWARE, 130 is 128 + SIGINT, 141 is 128 + SIGPIPE.
@@ -38,10 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(GARBAGE_THRESHOLD)
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["hook"] and "--help" not in given:
-        from rbank_es.agents import hook_process
+        # Before click is imported: agents run this for every prompt and every tool call, and wait for it. A broken
+        # installation ends with 0, too: `doctor` tells of it, and an agent is not disturbed.
+        with suppress(BaseException):
+            from rbank_es.agents import hook_process
 
-        # Before click is imported: agents run this for every prompt and every tool call, and wait for it.
-        hook_process.main(given[1:])
+            hook_process.main(given[1:])
+        os._exit(0)
     try:
         _refuse_undecodable(given)
         # A copy, because click removes what it reads, and the lines below look for options in it.
