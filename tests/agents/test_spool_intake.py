@@ -316,6 +316,39 @@ def test_what_hooks_just_gave_is_taken_in_before_a_correction_and_told_of_by_imp
     assert "1 run" in said.out and not said.err
 
 
+ACTS = {
+    "reject": ["reject", "BANK", LESSON.id, "--because", "wrong"],
+    "retract": ["retract", "BANK", LESSON.id, "--because", "wrong"],
+    "restore": ["restore", "BANK", LESSON.id, "--because", "right"],
+    "admit": ["admit", "BANK", LESSON.id],
+    "review": ["review", "BANK", "--admit", LESSON.id],
+    "undo": ["undo", "BANK", "3", "--because", "a slip"],
+    "correct": ["correct", "BANK"],
+}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_every_act_of_a_person_takes_the_spool_in_before_and_leaves_models_that_a_hook_can_use(
+    bank: Path, tmp_path: Path, act: str
+) -> None:
+    """Also one that records nothing, whose read models were missing."""
+    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+    words = [str(bank) if word == "BANK" else word for word in ACTS[act]]
+    turn(bank)
+    said = run(*words, "--dry-run", cwd=tmp_path, env=environment)
+    assert "would be taken in before" in said.err and len(spool(bank).look()) == 5
+    said = run(*words, cwd=tmp_path, env=environment)
+    assert "took in 1 turn that hooks saw" in said.err and spool(bank).look() == []
+    with Bank.open(bank) as opened:
+        opened.read_models().path.unlink()
+        position = opened.position
+    run(*words, cwd=tmp_path, env=environment)
+    with Bank.open(bank) as opened:
+        assert opened.position == position
+    hooked(sample("claude-code/UserPromptSubmit") | {"session_id": "another"}, bank)
+    assert [line["kind"] for line in spool(bank).look()] == ["prompt", "recall"]
+
+
 def test_skills_that_are_brought_up_to_date_leave_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path) -> None:
     environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     turn(bank)
