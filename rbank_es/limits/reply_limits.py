@@ -10,3 +10,14 @@ JUDGE_REPLY_TOKENS = 512
 SERVER_LOOK_S = 3.0
 # What is kept of one model and its server: some twenty short fields.
 SERVER_TRAITS_BYTES = 16 * 1024
+# What is kept free for a reply is what it may have, or one part in so many of the context where that is less: a short
+# context would else have no room for a prompt.
+REPLY_SHARE = 8
+# No reply of fewer tokens says anything.
+REPLY_TOKENS_LEAST = 64
+# Tokens of a prompt are estimated as so many times what was counted for the one before, because parts of prompts differ
+# in characters a token; a count below one part in so many of the first estimate is that of a prompt that was cut.
+ESTIMATE_MARGIN = 1.1
+ESTIMATE_LEAST_SHARE = 2
+# The longest context that is believed, in tokens: no model reads as many.
+CONTEXT_TOKENS_MOST = 100_000_000

@@ -78,7 +78,14 @@ def guide_settings(settings: LoopSettings) -> LoopSettings:
     # Without L2 and L3, because a guide describes the ontology, not what earlier runs made of it.
     layers = tuple(layer for layer in settings.layers if layer in ("L0", "L1"))
     return msgspec.structs.replace(
-        settings, layers=layers, judge=NOBODY, extract=False, rollouts=1, perturbation="none", guide=None
+        settings,
+        lm=settings.lm.asked_by("guide"),
+        layers=layers,
+        judge=NOBODY,
+        extract=False,
+        rollouts=1,
+        perturbation="none",
+        guide=None,
     )
 
 

@@ -19,6 +19,8 @@ from rbank_es.events import LmCalled
 from rbank_es.events.event import Settings, Timer
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
+from rbank_es.models.choice import CONTEXT_TOKENS
+from rbank_es.models.context_length import TokenEstimates, length_in, room_for_reply
 from rbank_es.models.lm_request import LmRequest, LmResponse, canonical, key_of
 from rbank_es.models.model_call import (
     FATAL,
@@ -72,6 +74,9 @@ class RunCalls:
         self.broken: LmFailed | None = None
         self.silent: LmFailed | None = None
         self._spoken, self._unanswered = False, 0
+        self.estimates = TokenEstimates()
+        self.context_tokens: dict[str, int] = {}
+        """The tokens that a model reads, by its name, where it refused a longer request and told how many."""
         self.delivery = RecallDelivery()
         """The items that the run's context gave, and whether the agent's requests held them."""
         self.ids: list[str] = []
@@ -161,34 +166,84 @@ class RecordingEngine:
         name: str,
         *,
         parameters: Settings | None = None,
+        context_tokens: int | None = None,
         sleep: Sleep = time.sleep,
         clock: Timer = time.perf_counter,
     ) -> None:
-        """Wrap `model`, recorded as `name` in `calls`."""
+        """Wrap `model`, recorded as `name` in `calls`; `context_tokens` are those of prompt and reply, if known."""
         self._model, self._calls = model, calls
         self._role: Role = role
         self._name = name
         self._parameters = dict(parameters or {})
+        self._context_tokens = context_tokens
+        if context_tokens is not None:
+            # Recorded, because a rerun must leave out the same.
+            self._parameters[CONTEXT_TOKENS] = context_tokens
         self._sleep, self._clock = sleep, clock
 
     def complete(self, request: LmRequest) -> LmResponse:
         """Return the response to a request, and record it.
 
-        Raises `LmFailed`: the model's, which is recorded too; `not_recorded` where the event can't be appended; and the
-        failure of an earlier call where that ended the run.
+        Raises `LmFailed`: the model's, which is recorded too; `not_recorded` where the event can't be appended; the
+        failure of an earlier call where that ended the run; and `context_too_long` for a prompt that leaves no room for
+        its reply: that is neither sent nor recorded.
         """
         self._calls.check()
+        request = self._fitted(request)
+        try:
+            return self._asked(request)
+        except LmFailed as failure:
+            shorter = self._with_shorter_reply(request, failure)
+            if shorter is None:
+                raise
+        return self._asked(shorter)
+
+    def _with_shorter_reply(self, request: LmRequest, failure: LmFailed) -> LmRequest | None:
+        """Return a request that may fit, now that the server has told what it reads; None if none may."""
+        if failure.code != "context_too_long":
+            return None
+        with suppress(LmFailed):
+            fitted = self._fitted(request)
+            return fitted if fitted != request else None
+        return None
+
+    def _asked(self, request: LmRequest) -> LmResponse:
         question, blank = self._question(request, request.data)
         try_once = self._prepared_try(question)
         for number in itertools.count(1):
             outcome = self._try(try_once, msgspec.structs.replace(blank, attempt=number))
             self._calls.record(outcome.event)
+            self._measure(request, outcome.event)
             if not isinstance(outcome.result, LmFailed):
                 return outcome.result
             if outcome.wait_s is None:
                 raise outcome.result
             self._sleep(outcome.wait_s)
         raise AssertionError("a try is the last one, or there is another")
+
+    def _fitted(self, request: LmRequest) -> LmRequest:
+        """Return the request with a bound of the reply that the context has room for beside the prompt."""
+        length = self._context_tokens or self._calls.context_tokens.get(self._name)
+        if length is None:
+            return request
+        prompt, most = self._calls.estimates.tokens(self._name, _read_text(request)), request.config.get("max_tokens")
+        room = room_for_reply(length, prompt, most)
+        if room is None:
+            words = (
+                f"about {prompt:,} tokens leave no room for a reply in the {length:,} that the model reads and writes"
+            )
+            raise failed("context_too_long", f"the prompt was not sent: {words}")
+        if most is None or room >= most:
+            return request
+        return msgspec.structs.replace(request, config={**request.config, "max_tokens": room})
+
+    def _measure(self, request: LmRequest, event: LmCalled) -> None:
+        """Take what the server said of a prompt's tokens, and of those that it reads, for the prompts to come."""
+        if event.error_code == "context_too_long" and (length := length_in(str(event.error))):
+            self._calls.context_tokens[self._name] = length
+        # Not those of sub-calls: they come in no fixed order, so a rerun would estimate otherwise.
+        elif event.error_code is None and event.tokens_in and self._role != "sub":
+            self._calls.estimates.correct(self._name, _read_text(request), event.tokens_in)
 
     def _question(self, request: LmRequest, data: dict[str, Any]) -> tuple[Question, LmCalled]:
         # Redact before the key is made, because a rerun has only the recorded text to make it from.
@@ -310,6 +365,11 @@ def _fault(response: LmResponse, ended: str, role: Role) -> str:
     if isinstance(value, dict) and value.get("error") and value.keys() <= _OF_ERRORS:
         return f"the answer is an error in the place of the model's words{begins}"
     return f"the answer is a gateway's page in the place of the model's words{begins}" if _PAGE.match(text) else ""
+
+
+def _read_text(request: LmRequest) -> str:
+    """Return all that a model reads of a request."""
+    return request.words + (canonical(request.tools) if request.tools else "")
 
 
 def _raising(failure: LmFailed) -> Try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -13,14 +13,28 @@ from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Setting
 from rbank_es.events.redaction import REDACTED, is_key
+from rbank_es.events.run_events import Role
+from rbank_es.limits import reply_limits
+from rbank_es.system.nearest_name import hint
 from rbank_es.system.shown_locator import names_secret
 
 SCRIPT = "script:"
 FUNCTION = "function:"
 """Beginnings of the names of what stands in for a model: a script, and a function given in Python."""
 
-CONNECTION = ("timeout", "model_type", "api_version", "organization", "project")
+CONTEXT_TOKENS = "context_tokens"
+"""The argument that tells how many tokens a model reads and writes, where its server doesn't."""
+
+CONNECTION = ("timeout", CONTEXT_TOKENS, "model_type", "api_version", "organization", "project")
 """Arguments of the connection; all others are parameters of the request."""
+
+TOKEN_BOUNDS = ("max_tokens", "max_completion_tokens")
+"""The two names of the bound of an answer. A request holds it under the first."""
+
+Asker = Role | Literal["guide"]
+"""Who asks a model: a role, or the agent of a run that writes a guide."""
+
+ASKERS: tuple[Asker, ...] = (*get_args(Role), "guide")
 
 _REFUSED = {
     "api_base": "give it with --api-base",
@@ -43,8 +57,8 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     `model` is a name as dspy.LM takes it (`openai/gpt-4.1-mini`, `ollama_chat/llama3`), or `script:FILE`. `api_base` is
     the URL of a server of one's own. `arguments` are parameters such as `temperature`, `max_tokens`, `timeout` (seconds
-    for one answer). Raises `BadInput` for invalid values, and for anything that looks like a key: keys come from
-    environment variables only.
+    for one answer); `judge.max_tokens` is the judge's alone, see `asked_by`. Raises `BadInput` for invalid values, and
+    for anything that looks like a key: keys come from environment variables only.
     """
 
     model: str
@@ -81,15 +95,39 @@ class LmChoice(msgspec.Struct, frozen=True, kw_only=True):
         """The model's name as recorded: of a script the file's stem, because paths are of this machine."""
         return self.model if self.script is None else SCRIPT + self.script.name.removesuffix(".toml")
 
+    def asked_by(self, asker: Asker) -> LmChoice:
+        """Return the choice for one asker: its own arguments take the place of those for all.
+
+        A guide's are given to the agent that writes it, whose role it has.
+        """
+        shared = {name: value for name, value in self.arguments.items() if "." not in name}
+        own = dict[str, Setting]()
+        for name, value in self.arguments.items():
+            role, dot, bare = name.partition(".")
+            if dot and asker == "guide" and role != "guide":
+                shared[name] = value
+            elif dot and role == asker:
+                own["agent." + bare if asker == "guide" else bare] = value
+        # A bound has two names, of which a request holds one.
+        if not own.keys().isdisjoint(TOKEN_BOUNDS):
+            shared = {name: value for name, value in shared.items() if name not in TOKEN_BOUNDS}
+        return msgspec.structs.replace(self, arguments={**shared, **own})
+
     @property
     def timeout_s(self) -> float:
         """The timeout of one answer, in seconds."""
         return float(self.arguments.get("timeout", limits.LM_TIME_S))  # type: ignore[arg-type]
 
     @property
+    def context_tokens(self) -> int | None:
+        """The tokens of a prompt and its reply together, where that was said."""
+        given = self.arguments.get(CONTEXT_TOKENS)
+        return given if isinstance(given, int) else None
+
+    @property
     def parameters(self) -> dict[str, Setting]:
-        """The arguments of each request."""
-        return {name: value for name, value in self.arguments.items() if name not in CONNECTION}
+        """The arguments of each request, whoever asks."""
+        return {name: value for name, value in self.arguments.items() if name not in CONNECTION and "." not in name}
 
 
 def check_model(model: str) -> None:
@@ -132,7 +170,13 @@ def on_this_machine(address: str | None) -> bool:
     return address is not None and urlsplit(address).hostname in LOOPBACK
 
 
-def _check_argument(name: str, value: Setting) -> None:
+def _check_argument(given: str, value: Setting) -> None:
+    asker, dot, bare = given.rpartition(".")
+    name = bare if dot and asker in ASKERS else given
+    if dot and "." not in asker and asker.isidentifier() and asker not in ASKERS:
+        raise BadInput(
+            f"{asker[: limits.GIVEN_CHARS]!r} asks no model{hint(asker, ASKERS)}; these do: {', '.join(ASKERS)}"
+        )
     texts = [text for text in (value if isinstance(value, tuple) else (value,)) if isinstance(text, str)]
     if names_secret(name) or is_key(name) or any(map(is_key, texts)):
         shown = REDACTED if is_key(name) else name
@@ -148,6 +192,8 @@ def _check_argument(name: str, value: Setting) -> None:
     if name == "timeout" and not _is_time(value):
         most = limits.LM_TIME_MOST_S
         raise BadInput(f"the argument timeout must be a number of seconds above 0, at most {most:,}, not {value!r}")
+    if name == CONTEXT_TOKENS and not (type(value) is int and 0 < value <= reply_limits.CONTEXT_TOKENS_MOST):
+        raise BadInput(f"the argument {CONTEXT_TOKENS} must be a whole number of tokens above 0, not {value!r}")
 
 
 def _is_time(value: Setting) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from rbank_es.errors import LmFailed, MissingExtra
+from rbank_es.models.context_length import says_too_long
 from rbank_es.models.lm_request import LmRequest, LmResponse
 from rbank_es.models.model_call import (
     UNREADABLE,
@@ -192,6 +193,8 @@ def failure_of_engine(error: Exception, key_variable: str) -> LmFailed | Retryab
         return failed("unknown_model", f"the provider has no such model, or the address is wrong (HTTP 404){said}")
     for kind, code, words in _kinds():
         if isinstance(error, kind):
+            if code == "refused" and says_too_long(status, said):
+                code, words = "context_too_long", "the request is longer than the model reads"
             failure = failed(code, f"{words}{_status(error)}{said}")
             return RetryableFailure(failure) if code == "bad_response" else failure
     if isinstance(error, UNREADABLE):

@@ -7,7 +7,6 @@ with a code. It connects to the address that a person named, or OpenAI's, and no
 from __future__ import annotations
 
 import json
-import re
 import ssl
 import time
 from importlib.util import find_spec
@@ -17,6 +16,7 @@ from rbank_es import __version__, limits
 from rbank_es.errors import LmFailed
 from rbank_es.models.answer_bounds import bounded, run_within
 from rbank_es.models.choice import LmChoice
+from rbank_es.models.context_length import length_in, says_too_long
 from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
 from rbank_es.models.model_call import (
     UNREADABLE,
@@ -43,8 +43,6 @@ _ENDS = {
     "content_filter": "content_filter",
 }
 _CODES = {
-    "context_length_exceeded": "context_too_long",
-    "exceed_context_size_error": "context_too_long",
     "insufficient_quota": "no_credit",
     "exceeded_current_quota_error": "no_credit",
     "model_not_found": "unknown_model",
@@ -56,9 +54,6 @@ _CODES = {
 """Our codes of the codes in which servers say what is wrong; they go before the status."""
 
 _STATUS = {401: "wrong_key", 402: "no_credit", 403: "wrong_key", 404: "unknown_model", 408: "timeout"}
-_TOO_LONG = re.compile(r"maximum context length|context (?:size|window|length)|n_ctx", re.IGNORECASE)
-"""How servers without a code of their own say that a request is too long (vLLM, llama.cpp, Ollama)."""
-
 _WORDS = {
     "context_too_long": "the request is longer than the model reads",
     "no_credit": "the provider asks for payment",
@@ -301,7 +296,7 @@ def _refusal(status: int, headers: Any, body: bytes, variable: str) -> LmFailed 
     """Return the failure that an answer other than a completion stands for."""
     said, named = _said_in(body)
     code = next((_CODES[each] for each in named if each in _CODES), None) or _STATUS.get(status)
-    if code is None and status in (400, 413, 500) and _TOO_LONG.search(said):
+    if code is None and says_too_long(status, said, named):
         code = "context_too_long"
     if code is None:
         code = "rate_limited" if status == 429 else "server_error" if status >= 500 else None
@@ -324,4 +319,7 @@ def _said_in(body: bytes) -> tuple[str, list[str]]:
     if not isinstance(error, dict):
         return str(error), []
     said = next((str(error[name]) for name in ("message", "detail") if error.get(name)), text)
+    # llama.cpp tells the length of its context beside the message.
+    if type(length := error.get("n_ctx")) is int and length_in(said) is None:
+        said = f"{said} (n_ctx {length})"
     return said, [str(error[name]) for name in ("code", "type") if error.get(name)]

@@ -10,7 +10,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events.event import Setting, Settings
 from rbank_es.events.run_events import Role
 from rbank_es.limits import reply_limits
-from rbank_es.models.choice import FUNCTION
+from rbank_es.models.choice import FUNCTION, TOKEN_BOUNDS
 from rbank_es.models.prompt import END_MARKER
 
 _REASONING = re.compile(
@@ -20,9 +20,6 @@ _REASONING = re.compile(
 
 _REASONING_TOKENS = 16_000
 """The least bound of a reasoning model's answer, because its thinking counts (source: dspy)."""
-
-TOKEN_BOUNDS = ("max_tokens", "max_completion_tokens")
-"""The two names of the bound of an answer. A request holds it under the first."""
 
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from rbank_es.errors import BadInput
 from rbank_es.events.event import Settings, Timer
@@ -67,7 +67,7 @@ class Lms:
         self._traits = {each.model: each for each in servers or ()}
         self._asks_servers = servers is None and self._live
         self._models: dict[str, Model] = {}
-        self._by_role = {role: self._made(role, choice, model_for) for role, choice in self._choices.items()}
+        self._by_role = {role: self._made(role, self.choice(role), model_for) for role in self._own_roles()}
 
     # ---------------------------------------------------------------- models
 
@@ -76,7 +76,16 @@ class Lms:
         found = self._choices.get(role) or self._choices.get("agent")
         if found is None:
             raise BadInput(f"no model was chosen for the {role}; give one with --lm")
-        return found
+        return found.asked_by(role)
+
+    def _own_roles(self) -> tuple[Role, ...]:
+        """Return the roles with a choice or with arguments of their own."""
+        shared = self._choices.get("agent")
+        return tuple(
+            role
+            for role in get_args(Role)
+            if role in self._choices or (shared is not None and shared.asked_by(role) != shared.asked_by("agent"))
+        )
 
     def traits(self, role: Role) -> ServerTraits:
         """Return what is known of the server of a role's model, by a look at it at most; no model is called."""
@@ -168,6 +177,7 @@ class Lms:
             role,
             choice.name,
             parameters=given if rollout_id is None else {**given, "rollout_id": rollout_id},
+            context_tokens=choice.context_tokens or self.traits(role).context_tokens,
             sleep=self._sleep,
             clock=self._clock,
         )
@@ -221,7 +231,8 @@ class Lms:
 def check_choices(choices: Mapping[Role, LmChoice]) -> None:
     """Raise what `Lms` would raise for these choices, before anything is recorded. Nothing is sent."""
     for choice in choices.values():
-        config_of(choice.model, choice.parameters)
+        for role in get_args(Role):
+            config_of(choice.model, choice.asked_by(role).parameters)
         if choice.script is not None:
             Script.load(choice.script)
         else:

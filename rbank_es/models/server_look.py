@@ -87,7 +87,17 @@ def traits_of(choice: LmChoice, said: ServerWord) -> ServerTraits:
         # Tools need options of its command line, which it does not tell.
         length = _count(row.get("max_model_len"))
         return _speaks_openai(made, "vLLM", context_tokens=length)
-    return msgspec.structs.replace(made, context_tokens=_count(row.get("max_model_len")))
+    return msgspec.structs.replace(made, context_tokens=_told_length(row))
+
+
+_LENGTHS = ("loaded_context_length", "max_model_len", "context_length", "context_window", "n_ctx")
+"""Names under which servers tell the length of the context: that of the loaded model before the model's own."""
+
+
+def _told_length(row: dict[str, Any]) -> int | None:
+    meta = row.get("meta")
+    places = (row, meta if isinstance(meta, dict) else {})
+    return next((length for place in places for name in _LENGTHS if (length := _count(place.get(name)))), None)
 
 
 def merged(seen: ServerTraits, tried: ServerTraits | None) -> ServerTraits:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.choice import ASKERS, LmChoice
 
 
 def test_arguments_have_the_types_that_they_look_like() -> None:
@@ -143,3 +143,41 @@ def test_any_texts_give_a_choice_or_are_bad_input(model: str, address: str, argu
     except BadInput:
         return
     assert choice.model == model
+
+
+def test_an_argument_of_one_role_takes_the_place_of_that_for_all() -> None:
+    texts = [
+        "max_tokens=900",
+        "timeout=50",
+        "judge.max_completion_tokens=300",
+        "guide.max_tokens=4000",
+        "sub.timeout=5",
+    ]
+    choice = LmChoice.parse("openai/gpt", arguments=texts)
+    found = {asker: choice.asked_by(asker) for asker in ASKERS}
+    assert {asker: each.parameters for asker, each in found.items()} == {
+        "agent": {"max_tokens": 900},
+        "sub": {"max_tokens": 900},
+        "judge": {"max_completion_tokens": 300},
+        "extractor": {"max_tokens": 900},
+        "guide": {"max_tokens": 900},
+    }
+    assert (choice.timeout_s, found["sub"].timeout_s) == (50, 5)
+    guide = found["guide"]
+    assert guide.asked_by("guide") == guide and guide.asked_by("agent").parameters == {"max_tokens": 4000}
+    assert guide.asked_by("judge") == found["judge"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("jugde.max_tokens=3", "did you mean 'judge'"),
+        ("judge.api_key=x", "looks like a key"),
+        ("judge.n=2", "one call gives one answer"),
+        ("judge.timeout=0", "seconds above 0"),
+        ("judge.=3", "no name of an argument"),
+    ],
+)
+def test_an_argument_of_one_role_is_checked_as_one_for_all(text: str, why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        LmChoice.parse("openai/gpt", arguments=[text])

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
+from rbank_es.errors import BadInput
 from rbank_es.events import LmCalled
 from rbank_es.events.run_events import Role
 from rbank_es.limits import reply_limits
@@ -14,7 +15,7 @@ from rbank_es.models.choice import LmChoice
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.prompt import END_MARKER
 from rbank_es.models.recorded_model import RecordedModel
-from rbank_es.models.run_models import Lms
+from rbank_es.models.run_models import Lms, check_choices
 from tests.models.openai_server import openai_server
 from tests.models.runs import called, models
 
@@ -78,3 +79,19 @@ def _asked_again(place: Path, event: LmCalled, role: Role) -> str | None:
 def test_what_is_given_counts_and_thinking_models_get_no_bound(model: str, given: Any, sent: dict[str, Any]) -> None:
     """A reasoning model takes no `stop`, and its thinking counts; so it may with a provider of another protocol."""
     assert reply_bounds(LmChoice(model=model, arguments=given), "judge") == sent
+
+
+def test_a_bound_of_one_role_is_sent_in_that_role_alone(tmp_path: Path) -> None:
+    with openai_server(["nine", "ten"]) as server:
+        arguments: Any = {"judge.max_tokens": 77, "temperature": 0.5}
+        choice = LmChoice(model="openai/small", api_base=server.url, arguments=arguments)
+        with models(tmp_path, choice) as (bank, lms):
+            lms.ask("judge", TALK)
+            lms.ask("extractor", TALK)
+            assert [event.parameters["max_tokens"] for event in called(bank)] == [77, TOKENS["extractor"]]
+    assert [(sent["max_tokens"], sent["temperature"]) for sent in server.requests] == [(77, 0.5), (2_048, 0.5)]
+
+
+def test_a_parameter_of_one_role_that_no_request_can_hold_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(BadInput, match="can't be given the argument foo"):
+        check_choices({"agent": LmChoice(model="script:x", arguments={"judge.foo": 1})})

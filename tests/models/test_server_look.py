@@ -154,3 +154,16 @@ def test_a_role_of_a_run_knows_its_server_and_looks_at_most_once(tmp_path: Path)
         with models(tmp_path / "two", choice(server.url), servers=()) as (_, lms):
             assert not lms.traits("agent").known, "what was not known when the run began is not known in it"
         assert len(server.asked("/props")) == 1
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"loaded_context_length": 4_096, "max_context_length": 32_768},
+        {"context_length": 4_096},
+        {"meta": {"n_ctx": 4_096, "n_ctx_train": 32_768}},
+    ],
+)
+def test_the_length_of_a_context_is_read_wherever_servers_tell_it(row: Any) -> None:
+    with openai_server([], models={"data": [{"id": "small", **row}]}) as server:
+        assert known_traits(LmChoice(model="openai/small", api_base=server.url)).context_tokens == 4_096

@@ -64,7 +64,13 @@ learning_model_options = decorated(
 
 server_options = decorated(
     click.option("--api-base", metavar="URL", help="Address of your own model server, for all models named."),
-    click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter, for all models named."),
+    click.option(
+        "--lm-arg",
+        "lm_args",
+        metavar="K=V",
+        multiple=True,
+        help="A parameter, for all models named; judge.K=V is for one role, or the guide.",
+    ),
 )
 
 bound_option = click.option(
