@@ -29,14 +29,19 @@ _PIECE_BYTES = 8 * limits.KIB
 _LOOK_S = 0.2
 
 
-def listen(port: int) -> socket.socket:
-    """Return a socket that listens at a port of this machine; 0 is any free one. Raises `BadInput`."""
+def listen(port: int, option: str = "--port") -> socket.socket:
+    """Return a socket that listens at a port of this machine, the value of `option`; 0 is any free one.
+
+    Raises `BadInput`.
+    """
     try:
         return socket.create_server((LOOPBACK, port), backlog=page_limits.SERVER_THREADS)
     except OSError as error:
         why = {EADDRINUSE: "is in use by another program", EACCES: "is reserved for the administrator"}
         reason = why.get(error.errno or 0, f"can't be used ({error.strerror})")
-        raise BadInput(f"port {port} {reason}: choose another with --port, or any free one with --port 0") from error
+        raise BadInput(
+            f"port {port} {reason}: choose another with {option}, or any free one with {option} 0"
+        ) from error
 
 
 class PageServer:

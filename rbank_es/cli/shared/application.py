@@ -62,6 +62,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "experiment": "Run experiments: conditions over a suite, each trial in a bank of its own.",
         "suite": "Check, make and import suites of tasks.",
         "retrieval": "Fit and extend how a bank finds items: vectors, floors, comparisons.",
+        "mcp": "Serve a bank to a host of agents that speaks MCP.",
         "install": "Have a coding agent run the hook; show the change first.",
         "uninstall": "Take the hook out of the settings of a coding agent.",
         "hook": "Answer one event of a coding agent with the lessons that fit.",

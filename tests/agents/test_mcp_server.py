@@ -1,0 +1,162 @@
+"""The MCP server, by the protocol's own client: over standard input and output, and over HTTP on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from rbank_es import Bank
+from rbank_es.agents.mcp_tools import TOOLS
+
+QUESTION = "How are lamps counted?"
+TOKEN = "a-token-of-this-test"  # noqa: S105
+COMMAND = (sys.executable, "-m", "rbank_es", "mcp")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    with Bank.create(tmp_path / "bank") as bank:
+        bank.remember("Count lamps with DISTINCT", "Joins repeat rows of lamps: write COUNT(DISTINCT ?lamp).")
+    return tmp_path / "bank"
+
+
+def stdio(place: Path, *options: str) -> StdioServerParameters:
+    return StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], str(place), *options])
+
+
+class HttpServer:
+    """A server over HTTP, and its address."""
+
+    def __init__(self, place: Path) -> None:
+        self.process = subprocess.Popen(  # noqa: S603
+            [*COMMAND, str(place), "--http", "0"],
+            env=os.environ | {"RBANK_MCP_TOKEN": TOKEN},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().split()[2].rstrip(";")
+        assert self.process.stdout.readline() == "Authorization: Bearer $RBANK_MCP_TOKEN\n"
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.stdout is not None
+        self.process.stdout.read()
+        return self.process.wait(10)
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
+            Client(streamable_http_client(self.address, http_client=http), read_timeout_seconds=30) as client,
+        ):
+            yield client
+
+
+@pytest.fixture
+def served(place: Path) -> Iterator[HttpServer]:
+    server = HttpServer(place)
+    yield server
+    server.process.kill()
+    server.process.wait()
+
+
+async def whole_life(client: Client) -> str:
+    """Recall, report, read: what a host does. Returns the run."""
+    assert {tool.name for tool in (await client.list_tools()).tools} == set(TOOLS)
+    recalled = await client.call_tool("recall", {"question": QUESTION})
+    given: Any = recalled.structured_content
+    assert "COUNT(DISTINCT ?lamp)" in given["lessons"]
+    refused = await client.call_tool("recall", {"question": 5})
+    assert refused.is_error and "Expected `str`" in refused.content[0].text  # type: ignore[union-attr]
+    reported = await client.call_tool("report", {"run": given["run"], "outcome": "success", "evidence": "tests"})
+    assert not reported.is_error
+    [text] = (await client.read_resource(f"rbank://run/{given['run']}")).contents
+    assert '"verdict":"success"' in text.text  # type: ignore[union-attr]
+    with pytest.raises(MCPError, match="no run"):
+        await client.read_resource("rbank://run/zzz")
+    with pytest.raises(MCPError, match="a resource is"):
+        await client.read_resource("rbank://item/../../etc/passwd")
+    [message] = (await client.get_prompt("use-the-bank")).messages
+    assert "recall" in message.content.text  # type: ignore[union-attr]
+    run: str = given["run"]
+    return run
+
+
+def test_a_host_over_standard_input_and_output(place: Path) -> None:
+    async def talk() -> str:
+        async with Client(stdio(place), read_timeout_seconds=30) as client:
+            return await whole_life(client)
+
+    run = anyio.run(talk)
+    with Bank.open(place) as bank:
+        assert bank.run(run).run.verdict == "success"
+
+
+@pytest.mark.slow
+def test_eight_hosts_at_once_over_http(place: Path, served: HttpServer) -> None:
+    runs: list[str] = []
+
+    async def talk() -> None:
+        async with served.client() as client:
+            runs.append(await whole_life(client))
+
+    async def all_of_them() -> None:
+        async with anyio.create_task_group() as group:
+            for _ in range(8):
+                group.start_soon(talk)
+
+    anyio.run(all_of_them)
+    assert served.stop() == 0
+    with Bank.open(place) as bank:
+        assert {row.run: row.verdict for row in bank.runs().rows} == dict.fromkeys(runs, "success")
+        assert len(set(runs)) == 8
+
+
+@pytest.mark.slow
+def test_nobody_without_the_token_is_let_in_and_no_page_of_another_origin(served: HttpServer) -> None:
+    async def ask() -> list[int]:
+        async with httpx2.AsyncClient() as http:
+            right = {"Authorization": f"Bearer {TOKEN}"}
+            tries: list[dict[str, str]] = [
+                {}, {"Authorization": "Bearer wrong"}, right | {"Origin": "https://evil.example"},
+                right | {"Host": "evil.example"},
+            ]  # fmt: skip
+            return [(await http.post(served.address, json={}, headers=each)).status_code for each in tries]
+
+    assert anyio.run(ask) == [401, 401, 403, 421]
+    assert served.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_host_that_goes_away_leaves_a_server_that_works(served: HttpServer) -> None:
+    async def talk() -> None:
+        async with served.client() as client:
+            with anyio.move_on_after(0.001):
+                await client.call_tool("recall", {"question": QUESTION})
+        async with served.client() as client:
+            await whole_life(client)
+
+    anyio.run(talk)
+    assert served.stop() == 0
+
+
+@pytest.mark.slow
+def test_only_reading(place: Path) -> None:
+    async def talk() -> list[str]:
+        async with Client(stdio(place, "--read-only"), read_timeout_seconds=30) as client:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+    assert anyio.run(talk) == ["search", "get", "why"]
