@@ -36,6 +36,7 @@ FAMILIES = {
     "ctx": "What stands behind a handle",
     "mem": "Memory",
     "event": "The log",
+    "tools": "The manual itself",
 }
 QUERY = "SELECT ?name ?metres WHERE { ?l lt:name ?name ; lt:focalHeight ?metres } ORDER BY DESC(?metres) LIMIT 3"
 ITEM = next(item for item in json.loads(lights().seed.read_text()) if item["title"].startswith("All lights"))
@@ -67,6 +68,7 @@ CALLS: dict[str, dict[str, Any]] = {
         "error": "no rows",
     },
     "event_log": {"obj": {"step": "schema", "found": 12}},
+    "tools": {"name": "ctx_peek"},
 }
 
 

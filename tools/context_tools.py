@@ -72,7 +72,9 @@ class ContextTools(SessionTools):
         return Reply(body, truncated=len(shown) < len(asked))
 
 
-FAMILY = ToolFamily(ContextTools, caps_chars={"ctx_slice": tool_limits.SLICE_RETURN_CHARS})
+FAMILY = ToolFamily(
+    ContextTools, caps_chars={"ctx_slice": tool_limits.SLICE_RETURN_CHARS}, rare=frozenset({"ctx_stats"})
+)
 
 
 def fitting(text: str, room: int) -> str:

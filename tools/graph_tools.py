@@ -173,4 +173,5 @@ FAMILY = ToolFamily(
     lambda session, tool: session.source is not None and session.source.kind == "local",
     queries=frozenset({"g_query"}),
     looks=frozenset({"g_classes", "g_props", "g_search", "g_describe", "g_sample", "g_stats"}),
+    rare=frozenset({"g_stats", "g_classes", "g_props", "g_sample", "g_query"}),
 )

@@ -274,6 +274,7 @@ FAMILY = ToolFamily(
     MemoryTools,
     lambda session, tool: session.policy.mode != "auto" or tool not in READS_MEMORY,
     {"mem_get": tool_limits.ITEMS_RETURN_CHARS},
+    rare=frozenset({"mem_add", "mem_extract", "mem_learn_from_failure", "event_log"}),
 )
 
 

@@ -66,6 +66,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
                 executor=given["executor"],
                 iterations=given["iterations"] or limits.GUIDE_ITERATIONS,
                 unsafe_local=given["unsafe_local"],
+                tool_manual=given["tool_manual"],
                 bounds=parse_bounds(given["bounds"]),
                 layers=("L0", "L1"),
                 constraints=read_constraints(None, given["paths"]),

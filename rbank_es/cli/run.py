@@ -237,6 +237,7 @@ def _existing(place: str) -> Bank | None:
 
 _CHOSEN = (
     "executor", "preset", "mode", "domain", "memory_graph", "leave_one_out", "judge", "supervised", "unsafe_local",
+    "tool_manual",
 )  # fmt: skip
 """Options that are settings by the same name."""
 

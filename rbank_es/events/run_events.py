@@ -20,6 +20,8 @@ Previews = Annotated[Names, Meta(description="Fields of this event that hold onl
 Usd = Annotated[float, Meta(ge=0, le=limits.EVENT_USD, description="US dollars.")]
 Suite = Annotated[Name | None, Meta(description="SHA-256 of the tasks that it was chosen from, hex.")]
 Mode = Literal["auto", "tools", "both"]
+ToolManual = Literal["short", "all"]
+"""The manual in prompts: a line for each common tool and `tools(name)` for the rest, or all of every tool."""
 Role = Literal["agent", "sub", "judge", "extractor"]
 Outcome = Literal["submitted", "forced_at_limit", "failed"]
 

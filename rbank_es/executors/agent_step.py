@@ -24,7 +24,6 @@ from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
-from rbank_es.tools.runtime.toolbox import Toolbox
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """What dspy's parsing was seen to raise beside `AdapterParseError`."""
@@ -49,23 +48,28 @@ class AgentTask(dspy.Signature):
     )
 
 
-def tool_manual(tools: Toolbox) -> str:
-    """Return the agent's manual of all tools, a line each, in the order of the toolbox."""
-    lines = (f"- `{each.usage}` - {' '.join(each.doc.split())}" for each in tools.manual())
-    return "\n".join(lines)
-
-
-def signature_of(instructions: str) -> Any:
-    """Return a signature with the task's inputs and these instructions, to append fields to."""
+def signature_of(instructions: str, history: str) -> Any:
+    """Return a signature with the task's inputs, these instructions and the `history`, to append fields to."""
     fields: Any = AgentTask.input_fields
-    return make_signature(fields, instructions)
+    made = make_signature(fields, f"{AgentTask.instructions}\n{instructions}")
+    return made.append(history, dspy.InputField(desc="Your steps so far"), type_=str)
 
 
-def extract_signature(history: str, desc: str) -> Any:
+def code_signature(instructions: str, history: str) -> Any:
+    """Return the signature of a step of code: the task's inputs, the `history`, the number of the step."""
+    return (
+        signature_of(instructions, history)
+        .append("iteration", dspy.InputField(desc="Which step this is, of how many"), type_=str)
+        .append("reasoning", dspy.OutputField(desc="What you know, what remains, what to do next"), type_=str)
+        .append("code", dspy.OutputField(desc="Python code to run: ```python\\n<code>\\n```"), type_=str)
+    )
+
+
+def extract_signature(history: str) -> Any:
     """Return the signature that forces an answer: the inputs and the `history`, then the answer's fields."""
     instructions = f"{AgentTask.instructions}\n\nYour steps are used up: give the answer that they lead to."
     fields: Any = AgentTask.fields
-    return make_signature(fields, instructions).insert(2, history, dspy.InputField(desc=desc), str)
+    return make_signature(fields, instructions).insert(2, history, dspy.InputField(desc="Your steps"), str)
 
 
 # ---------------------------------------------------------------- the agent's replies

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from rbank_es.executors.agent_reply import Unreadable, ask_shortened, force_answer, shorten
-from rbank_es.executors.agent_step import AgentTask, ask, extract_signature, signature_of, tool_manual
+from rbank_es.executors.agent_step import AgentTask, ask, extract_signature, signature_of
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep, Submission
+from rbank_es.executors.instructions import call_instructions
 from rbank_es.executors.sub_calls import SubCalls, sub_calls
 from rbank_es.executors.tool_call import CallOutcome, call_tool, json_text, named_call, plain_arguments
 from rbank_es.sandbox.step_outcome import ERROR
@@ -28,24 +29,12 @@ if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
 
-_INSTRUCTIONS = """{task}
-
-You work in steps. In each you think, then call one tool, and see what it answers. There is no Python here: where
-instructions speak of code or variables, call the tools one by one. Besides the tools below there are:
-- `llm_query(prompt)`, `llm_query_batched(prompts)` - ask a sub-model what takes reading; {subcalls} prompts in all
-- `SUBMIT(answer, sparql, evidence)` - hand in the result and end
-
-Tools:
-{manual}
-
-`next_tool_name` is the name alone; `next_tool_args` is a JSON object of its arguments by name, `{{}}` for none."""
-
 
 class React(Executor):
     """The executor `react`: single tool calls, with the whole history in every prompt."""
 
     runs_code = False
-    frame_chars = 2_200
+    frame_chars = 2_000
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedReAct`."""
@@ -65,7 +54,7 @@ class RecordedReAct(dspy.ReAct):
         self._trajectory: list[dict[str, Any]] = []
         self._left_out = 0
         self.react = dspy.Predict(_signature(tools, limits))
-        self.extract = dspy.Predict(extract_signature("trajectory", "Your steps"))
+        self.extract = dspy.Predict(extract_signature("trajectory"))
 
     def forward(self, **inputs: Any) -> dspy.Prediction:
         """Take steps until one submits or there are no more."""
@@ -109,12 +98,8 @@ class RecordedReAct(dspy.ReAct):
 
 
 def _signature(tools: Toolbox, limits: RunLimits) -> Any:
-    instructions = _INSTRUCTIONS.format(
-        task=AgentTask.instructions, subcalls=limits.subcalls, manual=tool_manual(tools)
-    )
     return (
-        signature_of(instructions)
-        .append("trajectory", dspy.InputField(desc="Your steps so far"), type_=str)
+        signature_of(call_instructions(tools, limits), "trajectory")
         .append("next_thought", dspy.OutputField(desc="What you know, what remains, what to do next"), type_=str)
         .append("next_tool_name", dspy.OutputField(desc="Name of the tool to call"), type_=str)
         .append("next_tool_args", dspy.OutputField(desc="Its arguments, a JSON object"), type_=dict[str, Any])

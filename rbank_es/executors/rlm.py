@@ -7,7 +7,8 @@ Differences from dspy 3.4 (found in its source and by running it):
 - Sub-agents are never installed, because no limit of the run covers their calls. Sub-calls are this project's, because
   all executors must count them alike.
 - Tools are called without dspy's validation, because they validate and record their arguments themselves.
-- The context is shown whole. dspy shows the first and last 500 characters of a variable, which truncates instructions.
+- Instructions are this project's, a third as long, and the context is shown whole. dspy shows the first and last 500
+  characters of a variable, which truncates instructions.
 - A prompt that is too long for the model leaves out earlier steps; in dspy it ends the run.
 - A failure of the call that forces the answer leaves the outcome `forced_at_limit`.
 """
@@ -19,17 +20,28 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dspy
-from dspy.primitives.repl_types import REPLHistory, REPLVariable
+from dspy.primitives.repl_types import REPLHistory
 
-from rbank_es import limits
 from rbank_es.executors.agent_reply import ask_shortened, force_answer
-from rbank_es.executors.agent_step import AgentTask, ask, make_sandboxes, run_code, take_code_step, tool_manual
+from rbank_es.executors.agent_step import (
+    AgentTask,
+    ask,
+    code_signature,
+    extract_signature,
+    make_sandboxes,
+    run_code,
+    take_code_step,
+)
 from rbank_es.executors.executor import Ending, Executor, Interpreters, Recorder, RunLimits
+from rbank_es.executors.instructions import code_instructions
 from rbank_es.executors.sub_calls import SubCalls, sub_calls
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
+
+
+_HISTORY = "repl_history"
 
 
 class LaterSteps(REPLHistory):
@@ -54,7 +66,7 @@ def _without(history: REPLHistory, left_out: int) -> REPLHistory:
 class Rlm(Executor):
     """The executor `rlm`: code, with the whole history in every prompt."""
 
-    frame_chars = 4_300
+    frame_chars = 2_100
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedRLM`."""
@@ -74,9 +86,9 @@ class RecordedRLM(_RLM):
     def __init__(
         self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits, interpreters: Interpreters
     ) -> None:
-        self._manual = tool_manual(tools)
+        self._tools, self._limits, self._interpreters = tools, limits, interpreters
+        self._inputs: dict[str, Any] = {}
         self._recorder, self._subcalls = recorder, subcalls
-        self._signature_once: Any = None
         self._left_out = 0
         super().__init__(
             AgentTask,
@@ -92,9 +104,6 @@ class RecordedRLM(_RLM):
     def _normalize_tools(self, tools: list[Callable[..., Any]] | None) -> dict[str, Any]:
         return {function.__name__: function for function in tools or ()}
 
-    def _format_tool_docs(self, tools: dict[str, Any]) -> str:
-        return f"\nTools (use these for all data; they are functions, ready to be called):\n{self._manual}"
-
     def _make_interpreter_tool(self, tool: Callable[..., Any]) -> Callable[..., Any]:
         return tool
 
@@ -107,18 +116,17 @@ class RecordedRLM(_RLM):
 
     # ---------------------------------------------------------------- prompts
 
-    def _build_variables(self, **inputs: Any) -> list[Any]:
-        fields = self.signature.input_fields
-        most = limits.RLM_INPUT_CHARS
-        return [REPLVariable.from_value(name, value, fields[name], most) for name, value in inputs.items()]
-
-    def _action_signature_for_current_factory(self, factory: Any, sub_agent_rules: str) -> Any:
-        # Cached, because dspy builds the same signature again for every step.
-        if self._signature_once is None:
-            self._signature_once = super()._action_signature_for_current_factory(factory, sub_agent_rules)
-        return self._signature_once
+    def _build_signatures(self) -> tuple[Any, Any]:
+        execution = getattr(self._interpreters, "execution_instructions", "")
+        step = code_signature(code_instructions(self._tools, self._limits, execution), _HISTORY)
+        return step, extract_signature(_HISTORY)
 
     # ---------------------------------------------------------------- steps
+
+    def forward(self, **inputs: Any) -> Any:
+        """Take steps until one submits or there are no more."""
+        self._inputs = inputs
+        return super().forward(**inputs)
 
     def _execute_iteration(
         self,
@@ -135,14 +143,7 @@ class RecordedRLM(_RLM):
         if self._recorder.spent is not None:
             return self._extract_fallback(variables, history, output_field_names)
         index = self._recorder.next_step()
-        infos = [variable.format() for variable in variables]
-        action = self._ask(
-            self.generate_action,
-            history,
-            signature=self._action_signature_for_current_factory(interpreter_factory, sub_agent_rules),
-            variables_info=infos,
-            iteration=f"{iteration + 1}/{self.max_iters}",
-        )
+        action = self._ask(self.generate_action, history, iteration=f"{iteration + 1}/{self.max_iters}")
         run = partial(run_code, repl, variables=input_args)
         step, submission = take_code_step(self._recorder, index, action, run)
         if submission is not None:
@@ -150,15 +151,14 @@ class RecordedRLM(_RLM):
         return history.append(reasoning=step.reasoning, code=step.code, output=step.output)
 
     def _extract_fallback(self, variables: list[Any], history: REPLHistory, output_field_names: list[str]) -> Any:
-        infos = [variable.format() for variable in variables]
-        ending = force_answer(self._recorder, lambda: self._ask(self.extract, history, variables_info=infos))
+        ending = force_answer(self._recorder, lambda: self._ask(self.extract, history))
         return dspy.Prediction(ending=ending)
 
     def _ask(self, predict: Any, history: REPLHistory, **inputs: Any) -> Any:
         """Ask the model about its steps so far."""
 
         def ask_with(left_out: int) -> Any:
-            return ask(predict, **inputs, repl_history=_without(history, left_out))
+            return ask(predict, **self._inputs, **inputs, **{_HISTORY: _without(history, left_out).format()})
 
         given, self._left_out = ask_shortened(ask_with, self._left_out, len(history))
         return given

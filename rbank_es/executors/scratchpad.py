@@ -15,18 +15,17 @@ import dspy
 from rbank_es import limits as lim
 from rbank_es.executors.agent_reply import ask_shortened, force_answer, shorten
 from rbank_es.executors.agent_step import (
-    AgentTask,
     CodeOutcome,
     ask,
+    code_signature,
     extract_signature,
     make_sandboxes,
     open_interpreter,
     run_code,
-    signature_of,
     take_code_step,
-    tool_manual,
 )
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep
+from rbank_es.executors.instructions import code_instructions
 from rbank_es.executors.sub_calls import sub_calls
 from rbank_es.sandbox.step_outcome import LOSSES
 
@@ -34,17 +33,7 @@ if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
     from rbank_es.tools.runtime.toolbox import Toolbox
 
-_INSTRUCTIONS = """{task}
-
-You work in steps. In each you write Python code; it runs, and you see what it printed and the value of its last
-expression. Keep what you find in variables: they last, while only your latest steps are shown to you whole.
-{execution}
-There are the variables `context` and `question`, and:
-- `llm_query(prompt)`, `llm_query_batched(prompts)` - ask a sub-model what takes reading; {subcalls} prompts in all
-- `SUBMIT(answer, sparql, evidence)` - hand in the result and end; do it only after you have seen your results
-
-Tools (use these for all data; they are functions, ready to be called):
-{manual}"""
+_SHOWN = " Only your latest steps are shown to you whole: keep what you find in variables."
 
 
 class Scratchpad(Executor):
@@ -56,7 +45,8 @@ class Scratchpad(Executor):
         """Take steps in one interpreter."""
         interpreters = self.interpreters or make_sandboxes(limits)
         subcalls = sub_calls(lms, limits, tools.session.meter)
-        predict = dspy.Predict(_signature(tools, limits, getattr(interpreters, "execution_instructions", "")))
+        execution = getattr(interpreters, "execution_instructions", "")
+        predict = dspy.Predict(code_signature(code_instructions(tools, limits, execution, _SHOWN), "scratchpad"))
         with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
             return _Pad({"context": context, "question": task}, recorder, limits, interpreter, predict).run()
 
@@ -80,7 +70,7 @@ class _Pad:
             submitted = self._step(number)
             if submitted is not None:
                 return submitted
-        extract = dspy.Predict(extract_signature("scratchpad", "Your steps"))
+        extract = dspy.Predict(extract_signature("scratchpad"))
         return force_answer(self._recorder, lambda: self._ask(extract))
 
     def _step(self, number: int) -> Ending | None:
@@ -128,16 +118,3 @@ def _whole(step: RunStep, output_chars: int) -> str:
     reasoning = f"Reasoning: {step.reasoning}\n" if step.reasoning else ""
     code = f"```python\n{step.code}\n```\n" if step.code else ""
     return f"=== Step {step.index} ===\n{reasoning}{code}Output:\n{shorten(step.output, output_chars)}"
-
-
-def _signature(tools: Toolbox, limits: RunLimits, execution: str) -> Any:
-    instructions = _INSTRUCTIONS.format(
-        task=AgentTask.instructions, execution=execution, subcalls=limits.subcalls, manual=tool_manual(tools)
-    )
-    return (
-        signature_of(instructions)
-        .append("scratchpad", dspy.InputField(desc="Your steps so far"), type_=str)
-        .append("iteration", dspy.InputField(desc="Which step this is, of how many"), type_=str)
-        .append("reasoning", dspy.OutputField(desc="What you know, what remains, what to do next"), type_=str)
-        .append("code", dspy.OutputField(desc="Python code to run: ```python\\n<code>\\n```"), type_=str)
-    )

@@ -49,7 +49,7 @@ from rbank_es.context.layer import Preset
 from rbank_es.errors import BadContextFile, BadInput, BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.json_input import read_at_most
-from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds
+from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds, ToolManual
 from rbank_es.experiments.toml_text import to_toml
 from rbank_es.judging.rubric import Subject
 from rbank_es.judging.verdict import NOBODY
@@ -108,6 +108,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     observed: bool = False
     task_slice: bool = False
     payloads: Literal["handles", "naive"] = "handles"
+    tool_manual: ToolManual = "short"
     executor: str = "rlm"
     iterations: int = limits.RUN_ITERATIONS
     subcalls: int = limits.RUN_SUBCALLS

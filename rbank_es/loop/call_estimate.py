@@ -70,8 +70,10 @@ def manual_chars(settings: LoopSettings, source: Source) -> int:
     from rbank_es.tools.runtime.toolbox import build_tools
 
     with Bank.create("memory:") as bank:
-        box = build_tools(bank, run="dry", source=source, policy=ToolPolicy(mode=settings.mode))
-        return sum(len(tool.usage) + len(tool.doc) for tool in box.manual())
+        box = build_tools(
+            bank, run="dry", source=source, policy=ToolPolicy(mode=settings.mode, manual=settings.tool_manual)
+        )
+        return len(box.manual_text())
 
 
 def estimate_calls(prompt_chars: int, settings: LoopSettings, bank: Bank | None = None) -> tuple[CallEstimate, ...]:

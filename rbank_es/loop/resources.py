@@ -179,6 +179,7 @@ class LoopResources:
         policy = ToolPolicy(
             payloads=chosen.payloads,
             mode=chosen.mode,
+            manual=chosen.tool_manual,
             without_task=without,
             level=task.level,
             domain=chosen.domain,

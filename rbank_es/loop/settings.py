@@ -11,7 +11,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.context.layer import Preset, budgets_of, check_layers
 from rbank_es.errors import BadInput, BadPolicy
-from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds
+from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds, ToolManual
 from rbank_es.executors.executor import EXECUTORS
 from rbank_es.judging.judges import judging_policy, needs_of
 from rbank_es.judging.verdict import NOBODY
@@ -65,6 +65,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         layers, preset, budgets, mode, domain, observed, task_slice: of the context; see `build_context`.
         constraints, guide: texts for L1 (TOML) and L3 (Markdown); the bank's latest guide unless given.
         payloads: `naive` hands out whole payloads, as the control of experiments on leakage.
+        tool_manual: the manual of tools in prompts: `short`, or `all` of every tool.
         memory_graph: whether the agent may query the bank's own provenance, as of the start of its run.
         leave_one_out: whether a run is given no item that was drawn from a run of its own task.
         iterations, subcalls: steps of a run, and model calls that its code may make.
@@ -99,6 +100,7 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     constraints: str | None = None
     guide: str | None = None
     payloads: Literal["handles", "naive"] = "handles"
+    tool_manual: ToolManual = "short"
     iterations: int = limits.RUN_ITERATIONS
     subcalls: int = limits.RUN_SUBCALLS
     bounds: RunBounds = DEFAULT_BOUNDS

@@ -51,9 +51,8 @@ _FATAL_MARK = b"Pyodide has suffered a fatal error"
 
 
 EXECUTION_INSTRUCTIONS = (
-    "Python 3.13 in a sandbox (WebAssembly): the standard library is there, but no files of the host, no network, no "
-    "processes, no threads, no packages. Variables last from step to step. Of a step you see what it printed, and the "
-    "value of its last expression. A step that takes too long or too much memory loses all variables."
+    "It is Python 3.13 in a sandbox (WebAssembly), with its standard library: no files of the host, no network, "
+    "processes, threads or packages. A step that takes too long or too much memory loses all variables."
 )
 """The description of the sandbox for the agent's model."""
 

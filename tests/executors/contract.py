@@ -237,12 +237,14 @@ class ExecutorContract:
                 assert lines.count(line.strip()) == 1, line
             assert lines.count(TASK) == 1
 
-    def test_all_tools_are_in_the_prompt_in_their_order(self, tmp_path: Path) -> None:
+    def test_common_tools_have_a_line_in_their_order_and_rare_ones_are_named(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, self.submits())
         made.run(self.name, self.interpreters)
         shown = re.findall(r"- `(\w+)\(.*?\)` - ", made.turns.prompt())
-        assert [name for name in shown if name in made.tools.functions] == list(made.tools.functions)
+        common = [tool.name for tool in made.tools.manual() if not tool.rare]
+        assert [name for name in shown if name in made.tools.functions] == common
         assert {"llm_query", "SUBMIT"} <= set(shown)
+        assert "Also there: ctx_stats.\n" in made.turns.prompt()
 
     def test_no_prompt_holds_anything_of_this_machine(self, tmp_path: Path) -> None:
         tools = ("find", "refuse", "broken_tool", "no_such_tool")

@@ -41,12 +41,11 @@ class Plain(Executor):
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         from rbank_es.executors.agent_reply import Unreadable, ask_shortened, force_answer
-        from rbank_es.executors.agent_step import tool_manual
         from rbank_es.executors.sub_calls import sub_calls
 
         lm = lms.lm("agent", temperature=self.temperature, rollout_id=self.rollout_id)
         functions = {**tools.functions, **sub_calls(lms, limits, tools.session.meter).functions}
-        manual, left_out = tool_manual(tools), 0
+        manual, left_out = tools.manual_text(), 0
 
         def ask(first: int, end: str = "") -> Any:
             history = "\n".join(f"{step.reasoning} {step.code} {step.output}" for step in recorder.steps[first:])

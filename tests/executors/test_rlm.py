@@ -48,7 +48,7 @@ class TestRlm(CodeContract, SectionReplies):
     def test_limits_are_told_to_the_agent(self, tmp_path: Path) -> None:
         made = Setting(tmp_path / "bank", [code("print(1)"), self.submits()])
         made.run(self.name, self.interpreters, iterations=7, subcalls=3)
-        assert "max 3 sub-LLM calls" in made.turns.prompt() and "2/7" in made.turns.prompt()
+        assert "3 prompts in all" in made.turns.prompt() and "2/7" in made.turns.prompt()
 
     def test_of_an_output_that_no_sandbox_cut_80_000_characters_are_kept(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, code("print('x' * 300_000)"), self.submits())

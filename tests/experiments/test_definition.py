@@ -64,6 +64,7 @@ def test_every_experiment_that_gives_memory_has_a_condition_without_and_repeats_
         ("preset", {"full", "lean"}),
         ("mode", {"auto", "tools", "both"}),
         ("payloads", {"handles", "naive"}),
+        ("tool_manual", {"short", "all"}),
         ("executor", {"rlm", "react", "scratchpad"}),
         ("task_slice", {True, False}),
         ("curated", {True, False}),

@@ -31,6 +31,7 @@ OTHERS: dict[str, Any] = {
     "domain": "lights",
     "observed": True,
     "task_slice": True,
+    "tool_manual": "all",
     "constraints": "a",
     "guide": "a",
     "payloads": "naive",

@@ -124,7 +124,7 @@ BELLS = ToolFamily(BellTools, lambda session, tool: session.run == "run-1" and t
 def test_the_families_of_the_project_are_offered_by_source_and_mode(bank: Bank, source: Source) -> None:
     """Without a source there is memory and context; where memory comes by the context, nothing reads the bank."""
     alone = build_tools(bank, run="run-1", policy=ToolPolicy(mode="both"))
-    assert {name.split("_")[0] for name in alone.functions} == {"ctx", "mem", "event"}
+    assert {name.split("_")[0] for name in alone.functions} == {"ctx", "mem", "event", "tools"}
     local = build_tools(bank, run="run-1", source=source)
     assert {name.split("_")[0] for name in local.functions} == {"ctx", "mem", "event", "sparql", "g"}
     assert "mem_add" in local.functions and "mem_search" not in local.functions
@@ -181,8 +181,8 @@ def test_a_plugin_s_family_is_in_python_in_the_manual_and_on_the_command_line(pr
     """Another package adds it by an entry point; nothing in this one names it."""
     called, manual, recorded, _, *tools = printed
     assert json.loads(called) == {"ok": True, "metres": 1}
-    [[name, usage, doc, cap_chars]] = json.loads(manual)
-    assert (name, usage, cap_chars) == ("tide_height", "tide_height(hour=0)", 200)
+    [[name, usage, doc, cap_chars, rare]] = json.loads(manual)
+    assert (name, usage, cap_chars, rare) == ("tide_height", "tide_height(hour=0)", 200, False)
     assert doc.startswith("The height of the tide at an hour.")
     assert json.loads(recorded) == ["tide_height"]
     [tried] = json.loads("\n".join(tools))["calls"]

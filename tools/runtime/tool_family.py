@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -17,6 +17,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BadPlugin
 from rbank_es.events import Event
 from rbank_es.events.redaction import secrets
+from rbank_es.events.run_events import ToolManual
 from rbank_es.system.registry import Registry
 from rbank_es.tools.runtime.run_meter import RunMeter
 from rbank_es.tools.runtime.store import Store
@@ -35,7 +36,7 @@ class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
     that read the bank are not offered. `propose`: whether queries that worked are proposed as items. `without_task`:
     id of a task; items that were drawn from runs of it are withheld. `level`: that of the task, above which the bank's
     policy may leave items out of a search. `domain`: that of the task, if it isn't the ontology's. `related`: whether
-    looking at a resource also brings items about it.
+    looking at a resource also brings items about it. `manual`: what prompts hold of each tool, see `manual_text`.
     """
 
     payloads: Literal["handles", "naive"] = "handles"
@@ -45,12 +46,29 @@ class ToolPolicy(msgspec.Struct, frozen=True, kw_only=True):
     level: int | None = None
     domain: str | None = None
     related: bool = True
+    manual: ToolManual = "short"
 
     def __post_init__(self) -> None:
         # Checked here, because msgspec checks types only when it decodes.
-        for name, known in (("payloads", ("handles", "naive")), ("mode", ("auto", "tools", "both"))):
+        for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise BadInput(f"{name} is {getattr(self, name)!r}; give one of {', '.join(known)}")
+
+
+_CHOICES = {"payloads": ("handles", "naive"), "mode": ("auto", "tools", "both"), "manual": get_args(ToolManual)}
+
+
+class Manual(NamedTuple):
+    """One tool as the agent reads about it, and the characters of JSON that it returns at most.
+
+    A short manual only names a tool that is `rare`.
+    """
+
+    name: str
+    usage: str
+    doc: str
+    cap_chars: int
+    rare: bool = False
 
 
 @dataclass
@@ -82,6 +100,8 @@ class ToolSession:
     """Keys from the environment, which code without a sandbox can read: calls redact them in both directions."""
     embed: Callable[[str], None] | None = None
     """Has a vector recorded for a query that has none; None where nobody gives vectors."""
+    manual: tuple[Manual, ...] = ()
+    """The manual of every tool of the run, for the tool `tools`."""
     unrecorded: list[Exception] = field(default_factory=list)
     """Errors of calls that could not be recorded: whoever drives the run should stop it."""
     naive: bool = field(init=False)
@@ -149,6 +169,8 @@ class ToolFamily:
     Judges and extractors learn from names of tools: `queries` are those that run their argument `query` and keep the
     result behind a handle, `looks` those that show some of the data without a query, and `proposers` those that propose
     every query with a result, although nobody says that it is good.
+
+    `rare` are tools that few tasks need: a short manual only names them.
     """
 
     tools: Callable[[ToolSession], object]
@@ -157,6 +179,7 @@ class ToolFamily:
     queries: frozenset[str] = frozenset()
     looks: frozenset[str] = frozenset()
     proposers: frozenset[str] = frozenset()
+    rare: frozenset[str] = frozenset()
 
     def build(self, session: ToolSession) -> Iterator[tuple[str, RawTool]]:
         """Yield the tools that a run is offered with their names, in the order of their definition."""
@@ -172,11 +195,12 @@ TOOL_FAMILIES: Registry[ToolFamily] = Registry(
         "graph": "rbank_es.tools.graph_tools:FAMILY",
         "provenance": "rbank_es.tools.provenance_tools:FAMILY",
         "python": "rbank_es.tools.python_api:FAMILY",
+        "manual": "rbank_es.tools.manual_tools:FAMILY",
     },
 )
 
 
-def tools_named_as(use: Literal["queries", "looks", "proposers"]) -> frozenset[str]:
+def tools_named_as(use: Literal["queries", "looks", "proposers", "rare"]) -> frozenset[str]:
     """Return the names of the tools that their families declare for a use, those of plugins too."""
     return frozenset().union(*(getattr(family, use) for _, family in TOOL_FAMILIES.all()))
 

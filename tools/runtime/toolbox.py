@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -28,11 +28,13 @@ from rbank_es.limits import tool_limits
 from rbank_es.log import ANY
 from rbank_es.system.extras import missing_extra
 from rbank_es.system.registry import checked_result
+from rbank_es.tools.runtime.manual_text import manual_text
 from rbank_es.tools.runtime.run_meter import Excess, RunMeter
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_answers import encode, handle_of, size
 from rbank_es.tools.runtime.tool_family import (
     TOOL_FAMILIES,
+    Manual,
     RawTool,
     Reply,
     ToolError,
@@ -40,6 +42,7 @@ from rbank_es.tools.runtime.tool_family import (
     ToolSession,
     offered_tools,
     public_methods,
+    tools_named_as,
 )
 
 if TYPE_CHECKING:
@@ -280,15 +283,6 @@ def _words_of(error: Exception) -> str:
 Function = Callable[..., dict[str, Any]]
 
 
-class Manual(NamedTuple):
-    """One tool as the agent reads about it, and the characters of JSON that it returns at most."""
-
-    name: str
-    usage: str
-    doc: str
-    cap_chars: int
-
-
 class Toolbox:
     """The tools of one run, by name. A context manager; calls from several threads are made one at a time."""
 
@@ -313,6 +307,7 @@ class Toolbox:
         self._python = built(dict(public_methods(TOOL_FAMILIES.get("python").tools(session))))
         self.functions: dict[str, Function] = {name: self._function(tool) for name, tool in self._tools.items()}
         """Plain functions by name, with the signature and the docstring that the agent reads."""
+        session.manual = self.manual()
 
     def _function(self, tool: Tool) -> Function:
         def function(*given: Any, **named: Any) -> dict[str, Any]:
@@ -349,7 +344,14 @@ class Toolbox:
 
     def manual(self) -> tuple[Manual, ...]:
         """Return every tool as the agent reads about it."""
-        return tuple(Manual(tool.name, tool.usage, tool.doc, tool.cap_chars) for tool in self._tools.values())
+        rare = tools_named_as("rare")
+        return tuple(
+            Manual(tool.name, tool.usage, tool.doc, tool.cap_chars, tool.name in rare) for tool in self._tools.values()
+        )
+
+    def manual_text(self) -> str:
+        """Return the manual as prompts hold it, by the run's policy."""
+        return manual_text(self.session.manual, self.session.policy.manual)
 
     def load_graph(self, path: str | Path) -> Ref:
         """Return a handle to a graph as N-Quads, read from a file or a directory. Raises `QueryFailed`."""

@@ -93,6 +93,10 @@ executor_options = decorated(
         help=f"Steps that a run may take; default: {limits.RUN_ITERATIONS}.",
     ),
     bound_option,
+    click.option(
+        "--tools", "tool_manual", type=click.Choice(["short", "all"]), default="short", show_default=True,
+        help="The manual of tools in prompts: a line for each common tool, or all of every tool.",
+    ),
     click.option("--unsafe-local", is_flag=True, help="Run the agent's code WITHOUT a sandbox."),
 )  # fmt: skip
 
