@@ -219,8 +219,10 @@ def _print_manual(box: Toolbox, *, as_json: bool) -> None:
         return
     echo(styled(f"{count(len(manual), 'tool')} over {_words(box)}", "bold"))
     echo_paragraph(
-        "The text under a name is the manual that the agent gets. Every tool returns a small dict with ok; large "
-        "results stay behind a handle. An argument that takes a handle takes its key, its alias or the whole dict."
+        "The text under a name is the manual of a tool. A prompt holds a line of it for each common tool, and "
+        "tools(name) returns all; with run --tools all, each prompt holds all. Every tool returns a small dict with "
+        "ok; large results stay behind a handle. An argument that takes a handle takes its key, its alias or the "
+        "whole dict."
     )
     for tool in manual:
         echo_heading(tool.usage)

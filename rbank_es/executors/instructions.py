@@ -15,9 +15,9 @@ _CODE = (
     "again. Don't retype long values: use variables. SUBMIT only after you have seen your results.{shown}"
 )
 _CALLS = (
-    "You work in steps: in each you call one tool, and see what it answers. There is no Python here: where instructions "
-    "or examples speak of code or variables, call the tools one by one. `next_tool_name` is the name alone; "
-    "`next_tool_args` is a JSON object of its arguments by name, `{}` for none."
+    "You work in steps: in each you call one tool, and see what it answers. There is no Python here: where "
+    "instructions or examples speak of code or variables, call the tools one by one. `next_tool_name` is the name "
+    "alone; `next_tool_args` is a JSON object of its arguments by name, `{}` for none."
 )
 _TOOLS = (
     "Tools{kind}; use them for all data:\n"
@@ -30,9 +30,8 @@ _TOOLS = (
 
 def code_instructions(tools: Toolbox, limits: RunLimits, execution: str, shown: str = "") -> str:
     """Return the instructions for steps of code. `execution` describes the interpreter; `shown`, the history."""
-    return (
-        f"{_CODE.format(execution=execution, shown=shown)}\n{_tools(tools, limits, ' (functions, ready to be called)')}"
-    )
+    step = _CODE.format(execution=execution, shown=shown)
+    return f"{step}\n{_tools(tools, limits, ' (functions, ready to be called)')}"
 
 
 def call_instructions(tools: Toolbox, limits: RunLimits) -> str:

@@ -46,7 +46,7 @@ def test_without_a_call_it_prints_the_manual(place: Path) -> None:
     manual = run("tools", "--json", cwd=place).json
     names = [tool["name"] for tool in manual["tools"]]
     assert manual["source"]["id"] == "lights"
-    assert {name.split("_")[0] for name in names} == {"ctx", "mem", "event", "sparql", "g"}
+    assert {name.split("_")[0] for name in names} == {"ctx", "mem", "event", "sparql", "g", "tools"}
     printed = run("tools", cwd=place).out
     for tool in manual["tools"]:
         assert f"\n{tool['usage']}\n" in printed

@@ -323,7 +323,7 @@ def test_a_tool_that_answers_otherwise_is_found(six_steps: Bank, monkeypatch: py
 def test_a_manual_that_reads_otherwise_is_found_in_the_first_prompt(
     six_steps: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(GraphTools.g_stats, "__doc__", "Counts. " + str(GraphTools.g_stats.__doc__))
+    monkeypatch.setattr(GraphTools.g_search, "__doc__", "Counts. " + str(GraphTools.g_search.__doc__))
     [came] = reruns(six_steps)
     assert came.difference is not None
     assert (came.difference.type, came.difference.field.startswith("request.system")) == ("lm_called", True)

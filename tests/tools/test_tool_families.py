@@ -126,7 +126,7 @@ def test_the_families_of_the_project_are_offered_by_source_and_mode(bank: Bank, 
     alone = build_tools(bank, run="run-1", policy=ToolPolicy(mode="both"))
     assert {name.split("_")[0] for name in alone.functions} == {"ctx", "mem", "event", "tools"}
     local = build_tools(bank, run="run-1", source=source)
-    assert {name.split("_")[0] for name in local.functions} == {"ctx", "mem", "event", "sparql", "g"}
+    assert {name.split("_")[0] for name in local.functions} == {"ctx", "mem", "event", "sparql", "g", "tools"}
     assert "mem_add" in local.functions and "mem_search" not in local.functions
 
 

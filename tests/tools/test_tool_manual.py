@@ -1,0 +1,111 @@
+"""The manual of tools: what prompts hold of it, and the tool that returns the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rbank_es.bank import Bank
+from rbank_es.bank.memory_graph import MemoryGraph
+from rbank_es.errors import BadInput
+from rbank_es.events import ToolCalled
+from rbank_es.limits import tool_limits
+from rbank_es.sparql.source import Source
+from rbank_es.tools.manual_tools import FAMILY
+from rbank_es.tools.runtime.tool_answers import size
+from rbank_es.tools.runtime.tool_family import Reply, ToolPolicy
+from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from tests.tools.library import open_library
+from tests.tools.tool_sessions import bank_at, session_for
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    with bank_at(tmp_path / "bank") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
+    opened = open_library(tmp_path_factory.mktemp("library"))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def box(bank: Bank, source: Source) -> Iterator[Toolbox]:
+    """Every tool of the project."""
+    with MemoryGraph(bank, bank.position) as graph:
+        yield build_tools(bank, run="r", source=source, memory_graph=graph, policy=ToolPolicy(mode="both"))
+
+
+def test_the_whole_manual_of_every_tool_is_one_small_answer(box: Toolbox) -> None:
+    """Without a handle, so that one call is enough; arguments, result and example are in it."""
+    names = box.functions["tools"]()["names"]
+    assert names == list(box.functions) and len(names) > 20
+    for tool in box.manual():
+        answer = box.functions["tools"](tool.name)
+        assert answer == {"ok": True, "usage": tool.usage, "manual": " ".join(tool.doc.split())}
+        assert size(answer) <= tool_limits.TOOL_RETURN_CHARS
+        assert all(part in answer["manual"] for part in ("Args: ", "Returns: ", "Example: "))
+
+
+def test_looking_into_the_manual_is_recorded_as_any_call(bank: Bank, box: Toolbox) -> None:
+    box.call("tools", {"name": "g_props"})
+    [call] = [event for event in bank.events(types={"tool_called"}) if isinstance(event, ToolCalled)]
+    assert (call.tool, call.arguments, call.alias) == ("tools", '{"name":"g_props"}', None)
+
+
+def test_a_name_that_no_tool_has_is_an_error_that_names_the_nearest(box: Toolbox) -> None:
+    error = box.call("tools", {"name": "sparql_peak"})["error"]
+    assert (error["code"], error["hint"]) == ("unknown_tool", "tools() names all")
+    assert "did you mean 'sparql_peek'?" in error["message"]
+
+
+def test_a_manual_that_does_not_fit_is_behind_a_handle(bank: Bank) -> None:
+    def tide() -> Reply:
+        return Reply({})
+
+    tide.__doc__ = f"Tell the tide. {'More. ' * 400}"
+    session = session_for(bank)
+    box = Toolbox(session, {"tide": tide, **dict(FAMILY.build(session))})
+    answer = box.call("tools", {"name": "tide"})
+    assert answer["truncated"] and size(answer) <= tool_limits.TOOL_RETURN_CHARS
+    assert session.store.get(answer) == tide.__doc__.strip()
+
+
+def test_a_short_manual_has_a_line_for_common_tools_and_names_the_others(box: Toolbox) -> None:
+    lines = box.manual_text().splitlines()
+    common = [tool for tool in box.manual() if not tool.rare]
+    for line, tool in zip(lines, common, strict=False):
+        summary, _, example = " ".join(tool.doc.split()).partition(" Args: ")
+        assert line == f"- `{tool.usage}` - {summary} Example: {example.split(' Example: ')[1]}"
+    [named] = lines[len(common) :]
+    assert named == f"Also there: {', '.join(tool.name for tool in box.manual() if tool.rare)}."
+
+
+@pytest.mark.parametrize(
+    ("mode", "common"),
+    [
+        ("auto", {"sparql_schema", "sparql_peek", "sparql_query", "sparql_slice", "g_search", "g_describe"}),
+        ("both", {"mem_search", "mem_get", "mem_quote", "sparql_query", "sparql_slice"}),
+    ],
+)
+def test_what_a_task_needs_has_a_line(bank: Bank, source: Source, mode: str, common: set[str]) -> None:
+    box = build_tools(bank, run="r", source=source, policy=ToolPolicy(mode=mode))  # type: ignore[arg-type]
+    assert {name for name in box.functions if f"- `{name}(" in box.manual_text()} >= common
+    assert ("mem_search" in box.manual_text()) == (mode == "both")
+
+
+def test_the_whole_manual_has_all_of_every_tool_and_needs_no_tool_for_it(bank: Bank, source: Source) -> None:
+    box = build_tools(bank, run="r", source=source, policy=ToolPolicy(mode="both", manual="all"))
+    assert "tools" not in box.functions
+    expected = [f"- `{tool.usage}` - {' '.join(tool.doc.split())}" for tool in box.manual()]
+    assert box.manual_text().splitlines() == expected
+
+
+def test_a_manual_of_another_kind_is_refused() -> None:
+    with pytest.raises(BadInput, match="short, all"):
+        ToolPolicy(manual="long")  # type: ignore[arg-type]
