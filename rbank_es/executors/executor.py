@@ -22,6 +22,7 @@ from rbank_es.log.run_reader import read_run
 from rbank_es.models.recall_delivery import RecallDelivery, lesson_texts
 from rbank_es.models.reply_syntax import means_nothing
 from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, RecordingDiffers, SubmissionRefused
+from rbank_es.system.error_messages import foreign_words
 from rbank_es.system.registry import Registry, checked_result
 from rbank_es.tools.runtime.run_meter import check_bounds
 
@@ -435,7 +436,7 @@ def failure_of(error: BaseException) -> tuple[str, str]:
     for kind, code in (*_codes_of_dspy(), *ours):
         if isinstance(error, kind):
             return code, str(error)
-    return "unexpected", f"{type(error).__name__}: {error}"
+    return "unexpected", foreign_words(error)
 
 
 _Code = tuple[type[BaseException], str]

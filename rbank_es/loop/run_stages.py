@@ -44,7 +44,7 @@ from rbank_es.loop.settings import consolidation_override, extraction_policy, ov
 from rbank_es.loop.tasks import Task
 from rbank_es.models.model_call import FATAL, STOPPING
 from rbank_es.policies import selection_policy
-from rbank_es.system.error_messages import message_of
+from rbank_es.system.error_messages import foreign_words
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -194,7 +194,7 @@ def execute(resources: LoopResources, task: Task, context: str, new: NewRun, *, 
             recorder = Recorder(into, new.run, tools, clock=resources.clock)
             result = executor.execute(question, context, tools, recorder, lms, resources.limits())
     except Exception as error:
-        code, message = _code_of(error), message_of(error)
+        code, message = _code_of(error), str(error) if isinstance(error, RBankError) else foreign_words(error)
         close_run(into, new.run, code, message)
         raise LoopStopped(new.run, code, message, cause=error if isinstance(error, RBankError) else None) from error
     except BaseException:

@@ -35,6 +35,7 @@ from rbank_es.models.model_call import (
 )
 from rbank_es.models.recall_delivery import RecallDelivery
 from rbank_es.models.reply_syntax import parsed_json
+from rbank_es.system.error_messages import foreign_words
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -286,7 +287,7 @@ class RecordingEngine:
         except LmFailed as failure:
             return self._failed(self._timed(blank, began), failure)
         except Exception as error:
-            defect = failed("unexpected", f"the call failed ({type(error).__name__}): {error}")
+            defect = failed("unexpected", f"the call failed: {foreign_words(error)}")
             defect.__cause__ = error
             return self._failed(self._timed(blank, began), defect)
         except BaseException:
@@ -318,7 +319,7 @@ class RecordingEngine:
         except LmFailed as failure:
             return self._failed(paid, failure)
         except UNREADABLE as error:
-            message = f"the answer is of no form that can be kept ({type(error).__name__}: {error})"
+            message = f"the answer is of no form that can be kept: {foreign_words(error)}"
             return self._failed(paid, failed("bad_response", message))
         event = msgspec.structs.replace(paid, response=text)
         # A recorded answer was the model's word when it was recorded.

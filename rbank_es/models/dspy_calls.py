@@ -27,6 +27,7 @@ from rbank_es.models.model_call import (
     said_by,
 )
 from rbank_es.models.reply_syntax import has_ended
+from rbank_es.system.error_messages import foreign_words
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -198,10 +199,9 @@ def failure_of_engine(error: Exception, key_variable: str) -> LmFailed | Retryab
             failure = failed(code, f"{words}{_status(error)}{said}")
             return RetryableFailure(failure) if code == "bad_response" else failure
     if isinstance(error, UNREADABLE):
-        return RetryableFailure(
-            failed("bad_response", f"the answer is of no known form ({type(error).__name__}{said})")
-        )
-    return failed("unexpected", f"the call failed ({type(error).__name__}){said}")
+        why = said if isinstance(error, ValueError) else ""
+        return RetryableFailure(failed("bad_response", f"the answer is of no known form{why}"))
+    return failed("unexpected", f"the call failed{said}")
 
 
 @cache
@@ -241,8 +241,8 @@ def _status(error: Exception) -> str:
 
 def _said(error: Exception) -> str:
     """Return the provider's message in one bounded line, without dspy's advice for programmers."""
-    message = str(getattr(error, "message", "") or error).split("\n\n", 1)[0]
-    return said_by(message)
+    message = str(getattr(error, "message", "")).split("\n\n", 1)[0]
+    return said_by(foreign_words(Exception(message) if message else error))
 
 
 def for_dspy(failure: LmFailed) -> LmFailed:

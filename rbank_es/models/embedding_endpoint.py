@@ -24,6 +24,7 @@ from rbank_es.models.choice import LOOPBACK, check_address, check_model
 from rbank_es.models.model_call import RetryableFailure, wait_s
 from rbank_es.sparql.engines.retry import retry_after_s, utc_now
 from rbank_es.system.error_hints import MODEL_HINTS
+from rbank_es.system.error_messages import foreign_words
 
 if TYPE_CHECKING:
     import httpx
@@ -150,11 +151,13 @@ class EmbeddingEndpoint:
         except httpx.TimeoutException:
             raise _failed("timeout", "the endpoint fell silent") from None
         except httpx.ConnectError as error:
-            raise RetryableFailure(_failed("unreachable", f"the endpoint can't be reached: {error}")) from None
+            raise RetryableFailure(
+                _failed("unreachable", f"the endpoint can't be reached: {foreign_words(error)}")
+            ) from None
         except httpx.TransportError as error:
-            raise RetryableFailure(_failed("bad_response", f"the answer broke off: {error}")) from None
+            raise RetryableFailure(_failed("bad_response", f"the answer broke off: {foreign_words(error)}")) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _failed("bad_response", f"the answer can't be read: {error}") from None
+            raise _failed("bad_response", f"the answer can't be read: {foreign_words(error)}") from None
         if found.status_code != 200:
             raise _refusal(found, body)
         return read_answer(body, count)

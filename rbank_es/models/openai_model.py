@@ -29,6 +29,7 @@ from rbank_es.models.model_call import (
     said_by,
 )
 from rbank_es.sparql.engines.retry import retry_after_s, utc_now
+from rbank_es.system.error_messages import foreign_words
 
 if TYPE_CHECKING:
     import httpx
@@ -141,14 +142,16 @@ class OpenAiModel:
             with self.client.stream("POST", url, content=sent) as found:
                 body = b"".join(_until(end, found))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            unreachable = failed("unreachable", f"the model's server can't be reached{said_by(str(error))}")
+            unreachable = failed("unreachable", f"the model's server can't be reached{said_by(foreign_words(error))}")
             raise (RetryableFailure(unreachable) if isinstance(error, httpx.ConnectError) else unreachable) from error
         except httpx.TimeoutException as error:
             raise failed("timeout", "the model's server fell silent") from error
         except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
-            raise RetryableFailure(failed("bad_response", f"the answer broke off{said_by(str(error))}")) from error
+            raise RetryableFailure(
+                failed("bad_response", f"the answer broke off{said_by(foreign_words(error))}")
+            ) from error
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise failed("unreachable", f"the connection failed{said_by(str(error))}") from error
+            raise failed("unreachable", f"the connection failed{said_by(foreign_words(error))}") from error
         if not 200 <= found.status_code < 300:
             raise _refusal(found.status_code, found.headers, body, self._variable)
         response, ended = read_completion(body, self._name, self._variable)
@@ -229,8 +232,9 @@ def read_completion(body: bytes, model: str, variable: str = "") -> tuple[LmResp
     except (LmFailed, RetryableFailure):
         raise
     except UNREADABLE as error:
-        said = said_by(str(error))
-        unread = failed("bad_response", f"the answer is of no known form ({type(error).__name__}{said})")
+        # Other kinds than of values only name what our own code tried.
+        why = said_by(foreign_words(error)) if isinstance(error, ValueError) else ""
+        unread = failed("bad_response", f"the answer is of no known form{why}")
         raise RetryableFailure(unread) from error
 
 

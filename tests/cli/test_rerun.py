@@ -59,7 +59,7 @@ def test_all_runs_are_listed_with_why_one_could_not_be_run_again(place: Path, ru
         ["old", "not", "run"],
     ]
     assert "it was imported" in lines[3]
-    assert lines[4:6] == ["", "1 run of 3 could not be run again:"] and lines[6].startswith("old  it was imported")
+    assert lines[4:6] == ["", "1 run of 3 could not be run again:"] and lines[6].startswith("old  its context")
     assert cli.digest_of(place / "bank") == before
 
 
