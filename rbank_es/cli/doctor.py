@@ -1,4 +1,4 @@
-"""`doctor`: check the sandbox for an agent's code on this machine, and print a fix for each failure."""
+"""`doctor`: check the sandbox on this machine, the hooks of coding agents, or a model; print a fix for each failure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, styled
+from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
     from rbank_es.sandbox.doctor import Check, Checkup
@@ -25,11 +27,32 @@ TIMES = {
 }
 
 
-@command("doctor", "rbank-es doctor", "rbank-es doctor --warm", "rbank-es doctor --hooks")
+@command(
+    "doctor",
+    "rbank-es doctor",
+    "rbank-es doctor --warm",
+    "rbank-es doctor --hooks",
+    "rbank-es doctor --lm openai/small --api-base http://localhost:8080/v1 --dry-run",
+)
 @click.option("--hooks", is_flag=True, help="Check the hooks of coding agents instead, for the folder you are in.")
 @click.option("--warm", is_flag=True, help="Fill the sandbox's cache first (13 MB from the npm registry).")
+@click.option("--lm", metavar="MODEL", help="Check a model instead, with at most 15 calls of it.")
+@click.option("--api-base", metavar="URL", help="The address of your own model server.")
+@click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model.")
+@click.option("--iterations", type=click.IntRange(1), help="Steps of a task, for the estimate of its time and cost.")
+@click.option("--dry-run", is_flag=True, help="With --lm: show the calls, and make none.")
 @click.pass_context
-def doctor(context: click.Context, hooks: bool, warm: bool, as_json: bool) -> None:
+def doctor(
+    context: click.Context,
+    hooks: bool,
+    warm: bool,
+    lm: str | None,
+    api_base: str | None,
+    lm_args: tuple[str, ...],
+    iterations: int | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Check whether the sandbox that runs an agent's code works here, and print fixes where it doesn't.
 
     The check starts a real session from the cache, without a network, and runs code that calls a tool. Agents never
@@ -37,7 +60,22 @@ def doctor(context: click.Context, hooks: bool, warm: bool, as_json: bool) -> No
 
     --hooks: where the hook is installed, whether it is trusted and found, its bank, its last run, and whether the last
     lesson that it gave reached the agent. Exit code 1: something of that fails.
+
+    --lm: whether a model is reached, what its server keeps (bounds, stop, JSON by schema, tools), which forms of reply
+    the model keeps, how fast it is, and what follows: the executor, the options, the time and cost of a task, and the
+    command to run next. The calls are shown before they are made. Exit code 1: no run of it would get anywhere.
     """
+    if lm is None and (api_base or lm_args or iterations or dry_run):
+        raise BadInput("--api-base, --lm-arg, --iterations and --dry-run are about a model: name it with --lm")
+    if sum((hooks, warm, lm is not None)) > 1:
+        raise BadInput("--hooks, --warm and --lm check different things: give one of them")
+    if lm is not None:
+        from rbank_es.cli.shared.model_doctor import examine_model
+        from rbank_es.models.choice import LmChoice
+
+        choice = LmChoice.parse(lm, api_base=api_base, arguments=lm_args)
+        good = examine_model(choice, iterations or limits.RUN_ITERATIONS, dry_run=dry_run, as_json=as_json)
+        context.exit(0 if good else 1)
     if hooks:
         _check_hooks(context, as_json)
         return

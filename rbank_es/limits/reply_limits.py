@@ -21,3 +21,15 @@ ESTIMATE_MARGIN = 1.1
 ESTIMATE_LEAST_SHARE = 2
 # The longest context that is believed, in tokens: no model reads as many.
 CONTEXT_TOKENS_MOST = 100_000_000
+# Tokens of a reply that tries a server, and of one that tries a form: enough to measure a speed, and for a step with
+# two sentences of thought or for one item. And those of their prompts at most, for the price that is said before.
+TRIED_REPLY_TOKENS = 64
+TRIED_FORM_TOKENS = 256
+TRIED_PROMPT_TOKENS = 700
+TRIED_FORM_PROMPT_TOKENS = 3_000
+# Characters of the reason why a form wasn't kept, as the doctor shows it: two lines of a terminal.
+TRIED_REASON_CHARS = 160
+# Bytes of a stream in which its first word is looked for: the events before it are empty.
+FIRST_WORD_BYTES = 64 * 1024
+# Seconds after which the doctor of a model makes no further call: what is known by then is enough to choose.
+DOCTOR_TIME_S = 600.0

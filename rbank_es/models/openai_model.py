@@ -153,7 +153,7 @@ class OpenAiModel:
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             raise failed("unreachable", f"the connection failed{said_by(foreign_words(error))}") from error
         if not 200 <= found.status_code < 300:
-            raise _refusal(found.status_code, found.headers, body, self._variable)
+            raise refusal(found.status_code, found.headers, body, self._variable)
         response, ended = read_completion(body, self._name, self._variable)
         return ModelAnswer(response, self._cost(request, response), ended)
 
@@ -227,7 +227,7 @@ def read_completion(body: bytes, model: str, variable: str = "") -> tuple[LmResp
     try:
         data = json.loads(body)
         if isinstance(data, dict) and isinstance(data.get("error"), dict):
-            raise _refusal(500, {}, body, variable)
+            raise refusal(500, {}, body, variable)
         return _completion(data, model)
     except (LmFailed, RetryableFailure):
         raise
@@ -296,7 +296,7 @@ def _usage(given: Any) -> dict[str, int]:
     return found
 
 
-def _refusal(status: int, headers: Any, body: bytes, variable: str) -> LmFailed | RetryableFailure:
+def refusal(status: int, headers: Any, body: bytes, variable: str) -> LmFailed | RetryableFailure:
     """Return the failure that an answer other than a completion stands for."""
     said, named = _said_in(body)
     code = next((_CODES[each] for each in named if each in _CODES), None) or _STATUS.get(status)

@@ -1,0 +1,253 @@
+"""`doctor --lm`: try a model with a few calls that are said before, and say what follows."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rbank_es.cli.shared.output import echo, echo_command, echo_fields, echo_heading, echo_json, echo_paragraph, styled
+from rbank_es.errors import BadInput, LmFailed, MissingExtra
+from rbank_es.events.readable_text import count, safe_line
+from rbank_es.limits import reply_limits
+from rbank_es.models.model_findings import FORMS, Advice, ModelFindings, TaskSize, Tried, advice
+
+if TYPE_CHECKING:
+    from rbank_es.events.server_traits import ServerTraits
+    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.server_look import ServerWord
+
+_PRICED_TOKENS = 1_000_000
+
+
+def examine_model(choice: LmChoice, steps: int, *, dry_run: bool, as_json: bool) -> bool:
+    """Try a model and print the findings and what follows. Return whether a run of it can get anywhere.
+
+    With `dry_run` nothing but the look at its server is made, which calls no model.
+    """
+    from rbank_es.models.server_look import keep, look, traits_of
+
+    if choice.scripted:
+        raise BadInput("a script answers what it was written to: there is nothing to try; name a model")
+    said = look(choice)
+    found = _begun(choice, traits_of(choice, said), said)
+    planned = {} if found.failure else _planned(choice, found.traits)
+    if not as_json:
+        _print_plan(found, planned)
+    if dry_run or not planned:
+        return _ended(found, None if dry_run else _advised(choice, found, steps), planned, as_json=as_json)
+    for made in _tries(choice, found):
+        found = made
+        # At once, because a person may have seen enough, and leave.
+        keep(choice, found.traits)
+        if not as_json and found.tried:
+            _print_tried(found.tried[-1])
+    return _ended(found, _advised(choice, found, steps), planned, as_json=as_json)
+
+
+# ---------------------------------------------------------------- before a call
+
+
+def _begun(choice: LmChoice, traits: ServerTraits, said: ServerWord) -> ModelFindings:
+    """Return what is known before a call: the address, the key, and why no call would succeed."""
+    from rbank_es.models.live_model import address_of, require_key
+
+    variable, failure = "", ""
+    try:
+        variable = require_key(choice)
+    except (LmFailed, MissingExtra) as missing:
+        failure = str(missing)
+    if said.failure is not None:
+        failure = str(said.failure)
+    key = "none is needed" if not variable else f"{variable} is {'set' if os.environ.get(variable) else 'not set'}"
+    price_in, price_out = (None, None) if failure else _prices(choice)
+    return ModelFindings(
+        traits=traits,
+        address=address_of(choice),
+        key=key,
+        failure=failure,
+        price_in=price_in,
+        price_out=price_out,
+    )
+
+
+def _prices(choice: LmChoice) -> tuple[float | None, float | None]:
+    """Return the prices of a million tokens read and written, by the list that dspy ships; None for unknown ones."""
+    from rbank_es.models.live_model import address_of, openai_name
+    from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
+
+    if address_of(choice) is not None or find_spec("dspy") is None:
+        return None, None
+    from rbank_es.models.dspy_calls import price_of
+
+    provider, _, name = choice.model.rpartition("/")
+    provider, name = (provider or "openai"), openai_name(choice) or name
+    request = LmRequest.of(name, [{"role": "user", "content": "?"}], {})
+
+    def price(**usage: int) -> float | None:
+        message = LmMessage.of("assistant", "!")
+        return price_of(
+            request, LmResponse(model=name, message=message, finish_reason="stop", usage=usage), provider, name
+        )
+
+    return price(input_tokens=_PRICED_TOKENS, output_tokens=0), price(input_tokens=0, output_tokens=_PRICED_TOKENS)
+
+
+def _planned(choice: LmChoice, traits: ServerTraits) -> dict[str, str]:
+    """Return the calls that may be made, in their order, with what each asks for."""
+    from rbank_es.models.live_model import openai_name
+    from rbank_es.models.server_tries import tries_of
+
+    return {**(tries_of(traits) if openai_name(choice) is not None else {}), **FORMS}
+
+
+def _most_usd(found: ModelFindings, planned: dict[str, str]) -> float | None:
+    if found.price_in is None or found.price_out is None:
+        return None
+    forms = sum(name in FORMS for name in planned)
+    read = forms * reply_limits.TRIED_FORM_PROMPT_TOKENS + (len(planned) - forms) * reply_limits.TRIED_PROMPT_TOKENS
+    written = forms * reply_limits.TRIED_FORM_TOKENS + (len(planned) - forms) * reply_limits.TRIED_REPLY_TOKENS
+    return (read * found.price_in + written * found.price_out) / _PRICED_TOKENS
+
+
+# ---------------------------------------------------------------- the calls
+
+
+def _tries(choice: LmChoice, found: ModelFindings) -> Iterator[ModelFindings]:
+    """Make the calls, and yield what is known behind each. A failure that every other call would meet ends them."""
+    from rbank_es.models.live_model import live_model
+
+    ends = time.monotonic() + reply_limits.DOCTOR_TIME_S
+    try:
+        model: Any = live_model(choice)
+    except (LmFailed, MissingExtra) as missing:
+        yield msgspec.structs.replace(found, failure=str(missing))
+        return
+    try:
+        for tried, traits in _outcomes(model, choice, found.traits):
+            made = msgspec.structs.replace(traits, tried_on=time.strftime("%Y-%m-%d", time.gmtime()))
+            found = msgspec.structs.replace(found, traits=made, tried=(*found.tried, tried))
+            yield found
+            if time.monotonic() > ends:
+                over = f"{reply_limits.DOCTOR_TIME_S:,.0f} s are over: no further call is made"
+                yield msgspec.structs.replace(found, tried=(*found.tried, Tried(name="time", kept=None, detail=over)))
+                break
+    except LmFailed as failure:
+        yield msgspec.structs.replace(found, failure=str(failure), tried=())
+    finally:
+        model.close()
+
+
+def _outcomes(model: Any, choice: LmChoice, traits: ServerTraits) -> Iterator[tuple[Tried, ServerTraits]]:
+    from rbank_es.loop.form_tries import try_forms
+    from rbank_es.models.live_model import openai_name
+    from rbank_es.models.server_tries import try_server
+
+    if openai_name(choice) is not None:
+        for tried, known in try_server(model, choice, traits):
+            yield tried, (traits := known)
+    for tried in try_forms(model, choice):
+        if tried.kept is not None:
+            traits = msgspec.structs.replace(traits, forms={**traits.forms, tried.name: tried.kept})
+        yield tried, traits
+
+
+# ---------------------------------------------------------------- what follows
+
+
+def _advised(choice: LmChoice, found: ModelFindings, steps: int) -> Advice:
+    from rbank_es.executors.executor import EXECUTORS
+
+    return advice(found, _size(choice, steps), EXECUTORS.names())
+
+
+def _size(choice: LmChoice, steps: int) -> TaskSize:
+    """Return the size of a task of the shipped ontology, in tokens; no first prompt where an extra is missing."""
+    from rbank_es import limits
+    from rbank_es.data import LIGHTS
+    from rbank_es.executors.executor import EXECUTORS, executor_class
+    from rbank_es.loop.call_estimate import (
+        ANSWER_TOKENS,
+        LESSON_CHARS,
+        STEP_TOKENS,
+        VERDICT_CHARS,
+        estimated_context,
+        manual_chars,
+    )
+    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.tasks import Task
+    from rbank_es.models.scripted_model import CHARS_A_TOKEN
+    from rbank_es.sparql.source import open_source
+
+    first = dict[str, int]()
+    with suppress(MissingExtra), closing(open_source(LIGHTS)) as source:
+        for name in EXECUTORS.names():
+            settings = LoopSettings(lm=choice, executor=name)
+            context = estimated_context(Task.asking("How many lighthouses are there?"), settings, source, None)
+            chars = len(context.text) + manual_chars(settings, source) + executor_class(name).frame_chars
+            first[name] = chars // CHARS_A_TOKEN
+    after = VERDICT_CHARS + LESSON_CHARS + limits.EXTRACTION_TRAJECTORY_CHARS // 2
+    return TaskSize(steps=steps, first=first, step=STEP_TOKENS, reply=ANSWER_TOKENS, after=after // CHARS_A_TOKEN)
+
+
+# ---------------------------------------------------------------- output
+
+
+def _print_plan(found: ModelFindings, planned: dict[str, str]) -> None:
+    from rbank_es.models.choice import on_this_machine
+
+    traits = found.traits
+    echo_fields(
+        {
+            "model": traits.model,
+            "address": found.address,
+            "server": traits.server,
+            "served": traits.served,
+            "key": found.key,
+            "context": None if traits.context_tokens is None else f"{traits.context_tokens:,} tokens",
+            "tools": None if traits.tools is None else "yes" if traits.tools else "no: its template shows none",
+        }
+    )
+    if not planned:
+        return
+    echo_heading(f"at most {count(len(planned), 'call')} of the model")
+    echo_fields(dict(planned), indent=2)
+    usd = _most_usd(found, planned)
+    price = "their price is unknown" if usd is None else f"they cost at most about {usd:.2g} USD"
+    price = "they cost no money" if on_this_machine(found.address) else price
+    echo_paragraph(f"Each is made once, and recorded nowhere; {price}.")
+
+
+def _print_tried(tried: Tried) -> None:
+    word, colour = {True: ("yes", "green"), False: ("no", "red"), None: ("unknown", "yellow")}[tried.kept]
+    tokens = "" if tried.tokens_out is None else f", {tried.tokens_in or 0:,} tokens read, {tried.tokens_out:,} written"
+    seen = f"{safe_line(tried.detail)} ({tried.duration_s:.1f} s{tokens})"
+    echo(f"{styled(word.ljust(7), colour)}  {tried.name:<11}  {seen}")
+
+
+def _ended(found: ModelFindings, made: Advice | None, planned: dict[str, str], *, as_json: bool) -> bool:
+    if as_json:
+        echo_json({"findings": found, "planned": planned, "advice": made})
+    elif made is not None:
+        _print_advice(found, made)
+    else:
+        echo_paragraph(found.failure or "Nothing was asked of the model: leave out --dry-run to make these calls.")
+    return not found.failure and (made is None or made.executor is not None)
+
+
+def _print_advice(found: ModelFindings, made: Advice) -> None:
+    traits = found.traits
+    if traits.read_tokens_s or traits.written_tokens_s:
+        echo_heading("tokens a second")
+        echo_fields({"read": traits.read_tokens_s, "written": traits.written_tokens_s}, indent=2)
+    echo_heading("what follows")
+    for sentence in made.sentences:
+        echo_paragraph(safe_line(sentence))
+    echo()
+    echo("run next:")
+    echo_command(made.command)

@@ -1,0 +1,278 @@
+"""The tries of a server: a few small calls that show which parameters it keeps, and how fast its model is.
+
+They are for servers that speak OpenAI's protocol. Each asks once: a failed try is a finding, and isn't repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rbank_es.errors import LmFailed
+from rbank_es.events.server_traits import Bound, ServerTraits
+from rbank_es.limits import reply_limits
+from rbank_es.models.answer_bounds import bounded, run_within
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.live_model import address_of, openai_name
+from rbank_es.models.model_call import STOPPING, RetryableFailure, failed, said_by
+from rbank_es.models.model_findings import Tried
+from rbank_es.models.openai_model import ADDRESS, OpenAiModel, refusal
+
+if TYPE_CHECKING:
+    import httpx
+
+TRIES = {
+    "bound": "a streamed reply with a bound of tokens: its speed, its numbers, and whether the bound is kept",
+    "other_bound": "the same under the bound's other name, if the first is refused or ignored",
+    "stop": "a reply that a `stop` ends",
+    "json_schema": "a reply by a JSON schema",
+    "tools": "a call of a tool by the chat protocol, unless the server says whether it has them",
+}
+"""The tries of a server, in their order, with what each asks for."""
+
+_SEA = "The sea lay flat under a grey sky, and no ship was to be seen from the gallery of the light. "
+_LONG = f"{_SEA * 24}\n\nCount from one to one hundred in words, one number a line."
+_SCHEMA = {
+    "type": "object",
+    "properties": {"legs": {"type": "integer"}},
+    "required": ["legs"],
+    "additionalProperties": False,
+}
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "height_of",
+        "description": "Return the height of a lighthouse in metres.",
+        "parameters": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+    },
+}
+
+
+class _Reply(NamedTuple):
+    """A reply on the wire: its text, tool calls, end and numbers, and seconds to its first token and to its end."""
+
+    text: str = ""
+    calls: int = 0
+    end: str | None = None
+    usage: dict[str, Any] = {}
+    first_s: float = 0.0
+    all_s: float = 0.0
+    streamed: bool = False
+
+
+def tries_of(traits: ServerTraits) -> dict[str, str]:
+    """Return the tries that a server with these traits still needs: at most these are made."""
+    known = {"tools"} if traits.tools is not None else set()
+    return {name: words for name, words in TRIES.items() if name not in known}
+
+
+def try_server(model: OpenAiModel, choice: LmChoice, traits: ServerTraits) -> Iterator[tuple[Tried, ServerTraits]]:
+    """Make the tries, and yield each with the traits as they are known then.
+
+    Raises `LmFailed` if the first one shows that no other can succeed: an unreachable server, a wrong key or model.
+    """
+    asking = _Asking(model, choice)
+    for name in ("bound", "other_bound"):
+        bound: Bound = _bounds(choice)[name == "other_bound"]
+        tried, traits = asking.bound(name, bound, traits)
+        yield tried, traits
+        if tried.kept:
+            break
+    for name in (each for each in tries_of(traits) if each not in ("bound", "other_bound")):
+        tried = asking.tried(name, traits)
+        yield tried, (traits := _with(traits, name, tried.kept))
+
+
+def _bounds(choice: LmChoice) -> tuple[Bound, Bound]:
+    # OpenAI's newer models refuse the older name; servers of one's own may ignore the newer.
+    return ("max_tokens", "max_completion_tokens") if address_of(choice) else ("max_completion_tokens", "max_tokens")
+
+
+def _with(traits: ServerTraits, name: str, kept: bool | None) -> ServerTraits:
+    return traits if kept is None else msgspec.structs.replace(traits, **{name: kept})
+
+
+class _Asking:
+    """The tries of one server. `bound` is the parameter that bounds its replies, once it is known."""
+
+    def __init__(self, model: OpenAiModel, choice: LmChoice) -> None:
+        self._client, self._choice = model.client, choice
+        self._url = f"{(address_of(choice) or ADDRESS).rstrip('/')}/chat/completions"
+        self._name = openai_name(choice) or choice.model
+        self._bound: str | None = None
+
+    def bound(self, name: str, bound: Bound, traits: ServerTraits) -> tuple[Tried, ServerTraits]:
+        """Try a bound in a stream. Raises `LmFailed` where no other call would succeed."""
+        most = reply_limits.TRIED_REPLY_TOKENS
+        streaming = {"stream": True, "stream_options": {"include_usage": True}}
+        reply = self._ask(name, _LONG, **{bound: most}, **streaming)
+        if isinstance(reply, Tried):
+            return reply, traits
+        numbers = reply.streamed and "completion_tokens" in reply.usage
+        tokens = reply.usage.get("completion_tokens", len(reply.text.split()))
+        kept = isinstance(tokens, int) and tokens <= most + 1
+        traits = msgspec.structs.replace(traits, stream_usage=numbers, **_rates(reply))
+        self._bound = bound if kept else None
+        traits = msgspec.structs.replace(traits, bound=bound if kept else None)
+        words = f"{bound}={most} gave {tokens} tokens" + ("" if numbers else "; the stream has no numbers of tokens")
+        return _tried(name, kept, words, reply), traits
+
+    def tried(self, name: str, traits: ServerTraits) -> Tried:
+        """Make one of the other tries."""
+        reply = self._ask(name, *_QUESTIONS[name], **_PARAMETERS[name])
+        return reply if isinstance(reply, Tried) else _READ[name](reply)
+
+    def _ask(self, name: str, question: str, **parameters: Any) -> _Reply | Tried:
+        """Return the reply, or the finding that there was none."""
+        # A time first, because a server that knows the prompt from before would not read it.
+        body = {"model": self._name, "messages": [{"role": "user", "content": f"{time.time_ns()}. {question}"}]}
+        bound: dict[str, Any] = {self._bound: reply_limits.TRIED_REPLY_TOKENS} if self._bound else {}
+        sent = json.dumps({**body, **bound, **parameters}).encode()
+        began = time.monotonic()
+        try:
+            return run_within(self._choice.timeout_s, lambda: _once(self._client, self._url, sent, began))
+        except LmFailed as failure:
+            if failure.code in STOPPING:
+                raise
+            told = failure
+        except RetryableFailure as turned:
+            told = turned.failure
+        refused = False if told.code == "refused" else None
+        return Tried(name=name, kept=refused, detail=told.message, duration_s=round(time.monotonic() - began, 2))
+
+
+def _rates(reply: _Reply) -> dict[str, float]:
+    """Return the tokens a second of reading and of writing, as far as a streamed reply shows them."""
+    read, written, writing_s = reply.usage.get("prompt_tokens"), reply.usage.get("completion_tokens"), 0.0
+    rates = dict[str, float]()
+    if reply.streamed and isinstance(read, int) and reply.first_s > 0:
+        rates["read_tokens_s"] = round(read / reply.first_s, 1)
+    writing_s = reply.all_s - reply.first_s
+    if reply.streamed and isinstance(written, int) and written > 1 and writing_s > 0:
+        # The first token was there when the clock for the others began.
+        rates["written_tokens_s"] = round((written - 1) / writing_s, 1)
+    return rates
+
+
+# ---------------------------------------------------------------- the other tries
+
+_QUESTIONS = {
+    "stop": ("Write one sentence about the sea.",),
+    "json_schema": ("How many legs has a spider? Answer in one whole English sentence.",),
+    "tools": ("How high is the lighthouse of Cormorant Rock? Call the tool to find out.",),
+}
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    # A letter that every sentence has, so that a small model can't miss it.
+    "stop": {"stop": ["e"]},
+    "json_schema": {
+        "response_format": {"type": "json_schema", "json_schema": {"name": "legs", "strict": True, "schema": _SCHEMA}}
+    },
+    "tools": {"tools": [_TOOL]},
+}
+
+
+def _read_stop(reply: _Reply) -> Tried:
+    kept = "e" not in reply.text
+    return _tried("stop", kept, "the reply ended there" if kept else "the reply went on", reply)
+
+
+def _read_schema(reply: _Reply) -> Tried:
+    try:
+        given = json.loads(reply.text)
+    except (ValueError, RecursionError):
+        given = None
+    kept = isinstance(given, dict) and given.keys() == {"legs"} and isinstance(given["legs"], int)
+    return _tried("json_schema", kept, "the reply is an object of the schema" if kept else "the reply is none", reply)
+
+
+def _read_tools(reply: _Reply) -> Tried:
+    kept = reply.calls > 0
+    return _tried("tools", kept, "it called the tool" if kept else "it called no tool", reply)
+
+
+_READ: dict[str, Callable[[_Reply], Tried]] = {
+    "stop": _read_stop,
+    "json_schema": _read_schema,
+    "tools": _read_tools,
+}
+
+
+def _tried(name: str, kept: bool, detail: str, reply: _Reply) -> Tried:
+    def tokens(field: str) -> int | None:
+        value = reply.usage.get(field)
+        return value if isinstance(value, int) and value >= 0 else None
+
+    return Tried(
+        name=name,
+        kept=kept,
+        detail=detail,
+        tokens_in=tokens("prompt_tokens"),
+        tokens_out=tokens("completion_tokens"),
+        duration_s=round(reply.all_s, 2),
+    )
+
+
+# ---------------------------------------------------------------- on the wire
+
+
+def _once(client: httpx.Client, url: str, sent: bytes, began: float) -> _Reply:
+    import httpx
+
+    first_s, body = 0.0, bytearray()
+    try:
+        with client.stream("POST", url, content=sent) as found:
+            for piece in bounded(found.iter_raw()):
+                body += piece
+                # Before it there may be an empty first piece, with the role alone.
+                if not first_s and len(body) < reply_limits.FIRST_WORD_BYTES and _has_words(body):
+                    first_s = time.monotonic() - began
+    except httpx.ConnectError as error:
+        raise failed("unreachable", f"the model's server can't be reached{said_by(str(error))}") from error
+    except httpx.TimeoutException as error:
+        raise failed("timeout", "the model's server fell silent") from error
+    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+        raise failed("bad_response", f"the connection broke{said_by(str(error))}") from error
+    if not 200 <= found.status_code < 300:
+        raise refusal(found.status_code, found.headers, bytes(body), "")
+    streamed = body.lstrip().startswith((b"data:", b":"))
+    rows = _events(body) if streamed else [_plain(body)]
+    return _read(rows)._replace(first_s=first_s, all_s=time.monotonic() - began, streamed=streamed)
+
+
+def _has_words(body: bytearray) -> bool:
+    deltas = map(_delta, _events(body))
+    return any(each.get(name) for each in deltas for name in ("content", "reasoning_content", "tool_calls"))
+
+
+def _events(body: bytearray) -> list[dict[str, Any]]:
+    lines = (line[5:].strip() for line in bytes(body).splitlines() if line.startswith(b"data:"))
+    return [row for row in (_plain(line) for line in lines if line != b"[DONE]") if row]
+
+
+def _plain(text: bytes | bytearray) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _delta(row: dict[str, Any]) -> dict[str, Any]:
+    choices = row.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    said = first.get("delta") or first.get("message")
+    return (
+        {**said, "end": first.get("finish_reason")} if isinstance(said, dict) else {"end": first.get("finish_reason")}
+    )
+
+
+def _read(rows: list[dict[str, Any]]) -> _Reply:
+    deltas = [_delta(row) for row in rows]
+    usage: dict[str, Any] = next((row["usage"] for row in reversed(rows) if isinstance(row.get("usage"), dict)), {})
+    end = next((str(each["end"]) for each in reversed(deltas) if each["end"]), None)
+    text = "".join(each["content"] for each in deltas if isinstance(each.get("content"), str))
+    return _Reply(text, sum(bool(each.get("tool_calls")) for each in deltas), end, usage)
