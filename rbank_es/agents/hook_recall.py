@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rbank_es.context.procedures import procedures_in
+from rbank_es.context.procedures import procedures
 from rbank_es.errors import RBankError
 from rbank_es.limits import hook_limits as limits
 from rbank_es.log.log_tail import AnotherLog, bank_id_in, log_tail
@@ -88,7 +88,7 @@ def _searched(directory: Path, models: Path, task: str) -> HookRecall:
         with View(shared, point.position) as view:
             policy = view.retrieval_policy()
             _check_current(directory, point, strict=policy.weighs_outcomes or policy.levels != "any")
-            found = procedures_in(view, task)
+            found = procedures(view, task)
     finally:
         shared.release()
     text = f"{BACKGROUND}\n{found.packed.text}" if found.packed.items else ""

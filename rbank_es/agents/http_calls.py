@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rbank_es.agents.model_calls import CallFacts, ModelCalls
+from rbank_es.bank.model_calls import CallFacts, ModelCalls
 from rbank_es.events import LmCalled
 
 CALLS = ("/chat/completions", "/completions", "/responses")

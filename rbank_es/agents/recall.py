@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
 from rbank_es.bank.agent_run import Lessons
 from rbank_es.context.layer_text import SEPARATOR
-from rbank_es.context.procedures import procedures_in
+from rbank_es.context.procedures import procedures
 from rbank_es.errors import LogError, PositionConflict, ProjectionError
 from rbank_es.events import (
     ContextBuilt,
@@ -59,7 +59,17 @@ class Recall(NamedTuple):
     context: ContextBuilt
 
 
-def recall(
+def recall(bank: Bank, question: str, **facts: Any) -> tuple[Lessons, ContextBuilt]:
+    """Find and record the lessons of a run as `find_recall` does; return them, and the context that the run has then.
+
+    Raises as `find_recall` and `Bank.append`.
+    """
+    found = find_recall(bank, question, **facts)
+    append_recall(bank, found)
+    return found.lessons, found.context
+
+
+def find_recall(
     bank: Bank,
     question: str,
     *,
@@ -76,7 +86,7 @@ def recall(
     position = bank.position
     known = frozenset(before.items) if before is not None else frozenset[str]()
     with _searched(bank, position) as view:
-        found = procedures_in(view, question, run=run, domain=domain, level=level, known=known)
+        found = procedures(view, question, run=run, domain=domain, level=level, known=known)
     context = _context(run, found.packed, before)
     given = known.union(found.packed.items)
     lessons = Lessons(

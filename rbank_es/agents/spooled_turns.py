@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.agents.hook_process import MARKER
-from rbank_es.agents.recorded_values import recorded_amount
 from rbank_es.agents.spool import seconds_of
 from rbank_es.agents.transcripts.transcript_lines import holdable
 from rbank_es.agents.transcripts.transcript_run import Ending, ToolUse, TranscriptRun
+from rbank_es.bank.recorded_values import recorded_amount
 from rbank_es.events import ContextBuilt, Event, LayerUse, MemoriesRetrieved, RunFinished, RunStarted
 from rbank_es.events.derived_ids import derived_id
 from rbank_es.exchange.importer import ImportUnit

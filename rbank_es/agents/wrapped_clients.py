@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 # Here, because a call must import nothing: a child that is forked in another thread's import waits for ever.
 import rbank_es.models.lm_request  # noqa: F401
-from rbank_es.agents.model_calls import ModelCalls
 from rbank_es.agents.wrapped_functions import recorded_function
 from rbank_es.agents.wrapped_http import recorded_client
 from rbank_es.agents.wrapped_lm import recorded_lm
+from rbank_es.bank.model_calls import ModelCalls
 from rbank_es.errors import BadInput
 
 Client = TypeVar("Client")

@@ -12,8 +12,8 @@ from msgspec import json, structs
 
 from rbank_es import limits
 from rbank_es.agents.http_calls import code_of
-from rbank_es.agents.model_calls import CallFacts, ModelCalls
-from rbank_es.agents.plain_values import PlainValues
+from rbank_es.bank.model_calls import CallFacts, ModelCalls
+from rbank_es.bank.recorded_values import PlainValues
 from rbank_es.events import LmCalled
 
 

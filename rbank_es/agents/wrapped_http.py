@@ -16,7 +16,7 @@ from typing import Any
 
 from rbank_es import limits
 from rbank_es.agents.http_calls import CALLS, HttpExchange, call_of, json_object
-from rbank_es.agents.model_calls import ModelCalls
+from rbank_es.bank.model_calls import ModelCalls
 from rbank_es.errors import BadInput
 from rbank_es.events import LmCalled
 

@@ -10,8 +10,8 @@ import sys
 import threading
 from typing import Any
 
-from rbank_es.agents.model_calls import ModelCalls
 from rbank_es.agents.wrapped_functions import BegunCall
+from rbank_es.bank.model_calls import ModelCalls
 
 _ENTRIES = 64
 """Entries of an LM's history in which the usage of a call is looked for: as many calls may end at once."""

@@ -1,27 +1,73 @@
-"""An agent's runs as a bank records them: what `bank.record(task)` gives, and what people type against.
+"""The recorder: one run of an agent of one's own, from its start to its end.
 
-The floors above make it: this module says what it promises, and reaches it by name.
+>>> from rbank_es import Bank
+>>> bank = Bank.create("memory:")
+>>> with bank.record("Which lamps are lit?", model="a-model") as run:
+...     lessons = run.recall()
+...     run.tool("search", {"q": "lamps"}, ["hall", "porch"])
+...     run.finish("The hall's.")
+>>> run.judge(False, by="tests", reason="The porch's, too.")
+>>> bank.run(run.id).run.verdict, bank.run(run.id).run.outcome
+('failure', 'submitted')
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import secrets as random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from threading import RLock
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, cast
+from typing import Any, Literal, Self, TypeVar, cast
 
 from msgspec import Struct
 
-from rbank_es.bank.open_bank import OpenBank
+from rbank_es import __version__, limits
+from rbank_es.bank.model_calls import ModelCalls
+from rbank_es.bank.recall_delivery import lesson_texts
+from rbank_es.bank.recorded_values import (
+    PlainValues,
+    RecordedText,
+    recorded_amount,
+    recorded_count,
+    recorded_error,
+    recorded_json,
+    recorded_name,
+    recorded_settings,
+    recorded_text,
+)
+from rbank_es.bank.verdict_acts import VerdictActs
+from rbank_es.bank.writer_marks import WriterMark, close_left_runs
+from rbank_es.errors import BadInput, DuplicateEvent, RBankError
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    LmCalled,
+    NoteLogged,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+    StepTaken,
+    ToolCalled,
+)
 from rbank_es.events.items import Item
-from rbank_es.events.run_events import Role, VerdictValue
+from rbank_es.events.redaction import secrets
+from rbank_es.events.run_events import Outcome, Role, VerdictValue, verdict_value
+from rbank_es.system.forks import told_of_forks
 from rbank_es.system.registry import Registry
 
 Client = TypeVar("Client")
 
+JUDGE_VERSION = "1"
+"""The version of a judge that is no part of this project: its name says what it is."""
 
-# Its policies take as long to load as all else of a bank, and recording needs none of them.
-if TYPE_CHECKING:
-    from rbank_es.bank.lessons_to_draw import LateLessons
+_PARTS: Registry[Any] = Registry(
+    "part of the recorder",
+    {"recall": "rbank_es.agents.recall:recall", "wrap": "rbank_es.agents.wrapped_clients:wrapped"},
+)
+"""What floors above do for a run. Loaded when used: an agent may go without, and searching loads SQLite."""
 
 
 class Lessons(Struct, frozen=True, kw_only=True):
@@ -41,33 +87,7 @@ class Lessons(Struct, frozen=True, kw_only=True):
         return self.text
 
 
-class LeftRun(Struct, frozen=True, kw_only=True):
-    """A run from which there is nothing to draw, and why."""
-
-    run: str
-    reason: str
-
-
-class Learned(Struct, frozen=True, kw_only=True):
-    """What was learned: the lessons that were drawn with what was decided about each, and the runs that were left."""
-
-    bank: str
-    lessons: tuple[LateLessons, ...] = ()
-    left: tuple[LeftRun, ...] = ()
-
-    @property
-    def titles(self) -> tuple[str, ...]:
-        """The titles of all candidates that were drawn."""
-        return tuple(title for each in self.lessons for title in each.titles)
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why nothing was drawn, or less than the model gave, for each run where that is so."""
-        drawn = (f"{', '.join(each.runs)}: {each.reason}" for each in self.lessons if each.reason)
-        return (*drawn, *(f"{each.run}: {each.reason}" for each in self.left))
-
-
-class AgentRun(Protocol):
+class AgentRun:
     """One run of an agent while it is recorded, for a `with` or an `async with`. Threads may share it.
 
     Each method records at once: what it was given is on disk when it returns. Values of any kind and size are taken:
@@ -77,34 +97,158 @@ class AgentRun(Protocol):
     (before it began, after it ended), and as `Bank.append` where the log can't be written.
     """
 
-    @property
-    def id(self) -> str:
+    def __init__(self, bank: VerdictActs, task: str, facts: Mapping[str, Any]) -> None:
+        """Record in `bank`; `facts` are fields of `run_started`. Nothing is recorded before the `with`."""
+        if not isinstance(task, str):
+            raise BadInput(f"the task of a run is a text, and {type(task).__name__} was given")
+        self.id = f"run-{random.token_hex(8)}"
         """The id of the run, by which `bank.run(id)`, `show` and `learn` find it."""
-        ...
+        self.task = task
+        self._bank, self._facts = bank, _checked(facts)
+        self._lock, self._process = RLock(), os.getpid()
+        self._start_id, self._end_id = bank.log.new_id(), bank.log.new_id()
+        self._mark: WriterMark | None = None
+        self._began, self._ended = False, False
+        self._steps, self._began_s = 0, 0.0
+        self._context: ContextBuilt | None = None
+        self._calls = ModelCalls(bank, self.id, self._facts["model"])
+        told_of_forks.add(self)
 
     @property
     def ended(self) -> bool:
         """Whether its end is recorded, so that it can be judged."""
-        ...
+        return self._ended
 
-    def __enter__(self) -> Self: ...
+    def forget_parent(self) -> None:
+        """See `Forkable.forget_parent`: the run stays that of the process that began it."""
+        self._lock = RLock()
+
+    # ---------------------------------------------------------------- beginning and end
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            self._require_own_process()
+            if self._began:
+                raise BadInput(f"the run {self.id} has begun already; bank.record(task) makes another")
+            close_left_runs(self._bank)
+            self._mark, self._began_s = WriterMark(self._bank, self.id), time.perf_counter()
+            try:
+                self._bank.append(self._started())
+                self._began = True
+            except BaseException as error:
+                # An interruption may come when the start is on disk, and no `with` would end the run then.
+                self._left_by(error, only_if_begun=True)
+                raise
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        # A child that was forked inside of the `with` leaves the run to its parent.
+        if self._ended or os.getpid() != self._process:
+            return
+        if error is not None:
+            self._left_by(error)
+            return
+        try:
+            with self._lock:
+                self._finish("failed", code="unfinished", error="the agent's loop ended without run.finish(answer)")
+        except BaseException as interruption:
+            self._left_by(interruption)
+            raise
 
-    async def __aenter__(self) -> Self: ...
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    def finish(self, answer: object = "", *, sparql: str | None = None, evidence: object = None) -> None:
+        """Record the answer, and that the run ended with it."""
+        hidden = secrets()
+        texts = {"answer": recorded_text(answer, hidden)}
+        if sparql is not None:
+            texts["sparql"] = recorded_text(sparql, hidden)
+        if evidence is not None:
+            texts["evidence"] = recorded_json(evidence, hidden)
+        with self._lock:
+            self._require_running("finish")
+            self._finish("submitted", texts=texts)
+
+    def _left_by(self, error: BaseException, *, only_if_begun: bool = False) -> None:
+        """Record that an exception ended the run. The exception must be raised even if that can't be recorded."""
+        try:
+            with self._lock:
+                begun = not only_if_begun or self._bank.log.seq_of_id(self._start_id) is not None
+                if begun and isinstance(error, Exception):
+                    self._finish("failed", code="raised", error=recorded_error(error, secrets())[1])
+                elif begun:
+                    words = f"the run was interrupted ({type(error).__name__})"
+                    self._finish("failed", code="interrupted", error=words)
+                elif self._mark is not None:
+                    self._mark.release()
+        except (RBankError, OSError) as failure:
+            error.add_note(f"the end of the run {self.id} could not be recorded: {failure}")
+
+    def _finish(
+        self,
+        outcome: Outcome,
+        *,
+        texts: Mapping[str, RecordedText] | None = None,
+        code: str | None = None,
+        error: str | None = None,
+    ) -> None:
+        given = texts or {}
+        sent, unsent = self._calls.delivery()
+        event = RunFinished(
+            id=self._end_id,
+            run=self.id,
+            outcome=outcome,
+            answer_chars=given["answer"].chars if "answer" in given else None,
+            duration_s=max(0.0, round(time.perf_counter() - self._began_s, 6)),
+            error_code=code,
+            recall_sent=sent,
+            recall_unsent=unsent,
+            error=error,
+            **_fields(given),
+        )
+        # Under one id, because an end that was interrupted may be on disk already, and a run has one.
+        with suppress(DuplicateEvent):
+            self._bank.append(event)
+        self._ended = True
+        self._calls.close()
+        if self._mark is not None:
+            self._mark.release()
+
+    def _started(self) -> RunStarted:
+        task = recorded_text(self.task, secrets()).text
+        return RunStarted(id=self._start_id, run=self.id, release=__version__, task=task, **self._facts)
+
+    # ---------------------------------------------------------------- in between
 
     def recall(self, question: str | None = None) -> Lessons:
         """Return the lessons that fit a question (default: the task), by the bank's retrieval policy.
 
         The searches and what the run is given are recorded. Raises also as `Bank.search`.
         """
-        ...
+        asked = self.task if question is None else question
+        if not isinstance(asked, str):
+            raise BadInput(f"a question is a text, and {type(asked).__name__} was given")
+        asked = recorded_text(asked, secrets()).text
+        with self._lock:
+            self._require_running("recall")
+            lessons, self._context = _PARTS.get("recall")(
+                self._bank,
+                asked,
+                run=self.id,
+                domain=self._facts["ontology"],
+                level=self._facts["level"],
+                before=self._context,
+            )
+            self._calls.recall(_texts_of(lessons))
+            return cast("Lessons", lessons)
 
     def tool(
         self,
@@ -116,11 +260,33 @@ class AgentRun(Protocol):
         duration_s: float | None = None,
     ) -> None:
         """Record a call of a tool: its arguments, what it returned to the agent, its error (a text, an exception)."""
-        ...
+        hidden = secrets()
+        code, message = (None, None) if error is None else recorded_error(error, hidden)
+        texts = {"arguments": recorded_json({} if arguments is None else arguments, hidden)}
+        if result is not None:
+            texts["result"] = recorded_text(result, hidden)
+        self._record(
+            "tool",
+            ToolCalled(
+                run=self.id,
+                tool=recorded_name(name),
+                # What the agent got of a call that failed is the message.
+                chars=texts["result"].chars if "result" in texts else len(message or ""),
+                duration_s=recorded_amount(duration_s, limits.EVENT_S),
+                error_code=code,
+                error=message,
+                **_fields(texts),
+            ),
+        )
 
     def step(self, *, reasoning: object = None, code: object = None, output: object = None) -> None:
         """Record a step of the agent: what it thought, the code that it ran, what that gave. Steps are counted."""
-        ...
+        hidden, given = secrets(), {"reasoning": reasoning, "code": code, "output": output}
+        texts = {name: recorded_text(value, hidden) for name, value in given.items() if value is not None}
+        chars = texts["output"].chars if "output" in texts else None
+        with self._lock:
+            self._record("step", StepTaken(run=self.id, index=self._steps + 1, stdout_chars=chars, **_fields(texts)))
+            self._steps += 1
 
     def call(
         self,
@@ -138,7 +304,30 @@ class AgentRun(Protocol):
         error: object = None,
     ) -> None:
         """Record a call of a model, as it was sent and answered. `model` is that of the run unless given."""
-        ...
+        hidden = secrets()
+        code, message = (None, None) if error is None else recorded_error(error, hidden)
+        given = {"request": request, "response": response}
+        texts = {name: recorded_json(value, hidden) for name, value in given.items() if value is not None}
+        if role == "agent":
+            values = PlainValues(limits.LM_REQUEST_BYTES)
+            self._calls.begin(values.of(request), whole=request is not None and values.whole)
+        self._record(
+            "call",
+            LmCalled(
+                run=self.id,
+                role=role,
+                model=recorded_name(model or self._facts["model"]),
+                parameters=recorded_settings(parameters),
+                tokens_in=recorded_count(tokens_in),
+                tokens_out=recorded_count(tokens_out),
+                tokens_cached=recorded_count(tokens_cached),
+                cost_usd=recorded_amount(cost_usd, limits.EVENT_USD),
+                duration_s=recorded_amount(duration_s, limits.EVENT_S),
+                error_code=code,
+                error=message,
+                **_fields(texts),
+            ),
+        )
 
     def wrap(self, client: Client) -> Client:
         """Return a client whose calls are recorded: an OpenAI client, a `dspy.LM`, or a function that asks a model.
@@ -147,15 +336,15 @@ class AgentRun(Protocol):
         failure of that is a `RuntimeWarning`. Calls that begin after the end of the run are recorded as those of none.
         Raises `BadInput` for anything else.
         """
-        ...
+        with self._lock:
+            self._require_running("wrap")
+            return cast("Client", _PARTS.get("wrap")(client, self._calls))
 
     def note(self, note: object) -> None:
         """Record anything else that belongs to the run."""
-        ...
+        self._record("note", NoteLogged(run=self.id, note=recorded_json(note, secrets()).text))
 
-    def finish(self, answer: object = "", *, sparql: str | None = None, evidence: object = None) -> None:
-        """Record the answer, and that the run ended with it."""
-        ...
+    # ---------------------------------------------------------------- afterwards
 
     def judge(
         self,
@@ -170,75 +359,63 @@ class AgentRun(Protocol):
         An `outcome` is what happened (tests, a reward, an exit code), and `by` what told it; `human` is the word of the
         person `by`, as `bank.overrule` takes it, with a reason. The latest of the highest authority stands.
         """
-        ...
+        value = verdict_value(verdict)
+        if value is None:
+            raise BadInput(f"{verdict!r} is no verdict: give True, False or 'undecided'")
+        if kind not in ("outcome", "human"):
+            raise BadInput(f"{kind!r} is no kind of a judge here: give outcome for what happened, human for a person")
+        if not self._ended:
+            raise BadInput(f"the run {self.id} has not ended: judge it after run.finish(answer), or after the `with`")
+        if kind == "human":
+            self._bank.overrule(self.id, value, reason=reason, by=recorded_name(by))
+            return
+        facts: dict[str, Any] = {"judge": recorded_name(by, "outcome"), "judge_version": JUDGE_VERSION}
+        words = recorded_text(reason, secrets()).text
+        self._bank.append(
+            RunJudged(run=self.id, purpose="learning", verdict=value, kind="outcome", reason=words, **facts)
+        )
+
+    # ---------------------------------------------------------------- checks
+
+    def _record(self, what: str, event: Event) -> None:
+        with self._lock:
+            self._require_running(what)
+            self._bank.append(event)
+
+    def _require_running(self, what: str) -> None:
+        self._require_own_process()
+        if not self._began:
+            raise BadInput(f"{what}: the run has not begun; use it in a `with`: with bank.record(task) as run: …")
+        if self._ended:
+            raise BadInput(f"{what}: the run {self.id} has ended; bank.record(task) makes another")
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._process:
+            raise BadInput(
+                f"the run {self.id} is recorded by the process that made it, not by its children: record in that one, "
+                "or let the child record a run of its own"
+            )
 
 
-_HOMES: Registry[Any] = Registry(
-    "part of the recorder",
-    {"record": "rbank_es.agents.recorder:RunRecorder", "learn": "rbank_es.agents.learned_lessons:learn"},
-)
+def _texts_of(lessons: Lessons) -> dict[str, tuple[str, ...]]:
+    """Return the texts of the items that a recall added, any of which says that the item was sent."""
+    contents = {item.id: item.content or item.desc for item in lessons.items if item.id in lessons.added}
+    return lesson_texts(lessons.text, contents)
 
 
-class AgentActs(OpenBank):
-    """The part of `Bank` for agents of one's own."""
+def _checked(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of a run as an event holds them. Raises `BadInput` for one that none can hold."""
+    level = facts["level"]
+    if level is not None and recorded_count(level) is None:
+        raise BadInput(f"{level!r} is no level of a task: give a whole number, such as 1 for the easiest")
+    for name, value in facts.items():
+        if isinstance(value, str) and value != recorded_name(value, value):
+            raise BadInput(f"{name}: a name has at most {limits.NAME_CHARS} characters, and no U+0000")
+        if value is not None and not isinstance(value, str | int):
+            raise BadInput(f"{name}: {type(value).__name__} was given, where a text is expected")
+    return dict(facts)
 
-    def record(
-        self,
-        task: str,
-        *,
-        model: str | None = None,
-        task_id: str | None = None,
-        level: int | None = None,
-        family: str | None = None,
-        domain: str | None = None,
-        executor: str = "recorder",
-        scripted: bool = False,
-    ) -> AgentRun:
-        """Return a run of an agent on a task, to be recorded in a `with`. `bank.run(id)` asks, `record` records.
 
-        Args:
-            task: the question, as the agent gets it.
-            model: name of the agent's model.
-            task_id: id of the task, the same for each run of it.
-            level: difficulty of the task, 1 to 5; the bank's policy may leave out items that only harder ones taught.
-            family: tasks of one family are solved in one way.
-            domain: what the task is about; the bank's policy may prefer its items, and what is learned has it.
-            executor: name of the loop that works on it.
-            scripted: whether a script stands in for the model.
-
-        Raises `BadInput` for a task that is no text, or a fact that no event can hold.
-        """
-        facts: dict[str, Any] = {
-            "model": model,
-            "task_id": task_id,
-            "level": level,
-            "family": family,
-            "ontology": domain,
-            "executor": executor,
-            "scripted": scripted,
-        }
-        return cast("AgentRun", _HOMES.get("record")(self, task, facts))
-
-    def learn(
-        self,
-        run: AgentRun | str | None = None,
-        *,
-        complete: Callable[[str], str] | None = None,
-        lm: str | None = None,
-        api_base: str | None = None,
-    ) -> Learned:
-        """Draw lessons from a judged run, or from all that are due, and let the bank's policies decide about them.
-
-        Args:
-            run: a run or its id; rollouts of its task are learned from together. None for all from which nothing that
-                stands was drawn.
-            complete: a function that returns a model's reply to a prompt.
-            lm: the name of a model in its place: `openai/…`, or `script:FILE`.
-            api_base: the URL of a server of one's own for it.
-
-        The model reads the run as it was recorded, and its verdict with the reason. What is recorded is on disk when
-        this returns, and a correction that was due is made. Raises `BadInput` unless there is one of `complete` and
-        `lm`, and for a run that nobody decided about; `NotInBank`; `LmFailed` if every later call would fail too.
-        """
-        id = run if run is None or isinstance(run, str) else run.id
-        return cast("Learned", _HOMES.get("learn")(self, id, complete, lm, api_base))
+def _fields(texts: Mapping[str, RecordedText]) -> dict[str, Any]:
+    previews = tuple(name for name, each in texts.items() if each.cut)
+    return {"previews": previews, **{name: each.text for name, each in texts.items()}}

@@ -25,7 +25,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.answers.shared.questions import Questions
-from rbank_es.bank.agent_run import AgentActs
+from rbank_es.bank.agent_acts import AgentActs
 from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.ids import erasing_of
 from rbank_es.bank.item_acts import ItemActs

@@ -96,7 +96,7 @@ def exact_id(view: Named, kind: str, given: str) -> str:
     ever. Raises `BadInput` for what is no text.
     """
     if not isinstance(given, str):
-        raise BadInput(f"an id is a text, and a {type(given).__name__} was given; whatever is recorded has it as .id")
+        raise BadInput(f"an id is a text, and {type(given).__name__} was given; whatever is recorded has it as .id")
     if given and view.ids(kind, given, 1) == [given]:
         return given
     found = view.ids(kind, given, limits.IDS_NAMED) if given else []

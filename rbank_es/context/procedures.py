@@ -15,67 +15,29 @@ from rbank_es.events.items import Item, Polarity
 from rbank_es.policies.packed_items import pack_items
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank
     from rbank_es.context.layer import ContextRequest
     from rbank_es.projections.search_result import FoundItem
     from rbank_es.projections.view import View
 
 
 def layer(request: ContextRequest, budget_chars: int) -> LayerText | None:
-    """Pack the bank's procedures for the task: see `Packer`."""
+    """Pack the bank's procedures for the task: see `procedures`."""
     if request.bank is None:
         return None
-    return procedures(
-        request.bank,
-        request.task,
-        point=request.position,
-        run=request.run,
-        domain=request.domain or (request.subject.id if request.subject is not None else None) or None,
-        without_task=request.without_task,
-        level=request.level,
-        budget_chars=budget_chars,
-    )
-
-
-def procedures(
-    bank: Bank,
-    task: str,
-    *,
-    point: str | int | None = None,
-    run: str | None = None,
-    domain: str | None = None,
-    without_task: str | None = None,
-    level: int | None = None,
-    successes: int | None = None,
-    failures: int | None = None,
-    known: Collection[str] = (),
-    budget_chars: int = limits.CONTEXT_L2_CHARS,
-) -> LayerText:
-    """Return the items that fit a task best, by the retrieval policy in force at a point: so many of each polarity.
-
-    `successes` and `failures` are the policy's numbers unless given. `domain` is that of the task, whose items the
-    policy may prefer; `level` is the task's, above which it may leave items out. Items drawn from runs of the task with
-    the id `without_task` are left out; those with the ids `known` are found, and left out of the text. Nothing is
-    written: appended before the memory changes, the returned searches are exact for `check(retrievals=True)`. Raises
-    `BadInput` for a number below 0 or above `SEARCH_HITS` or a budget below 0, `BadPoint`, `BadPolicy`.
-    """
     # One view for all searches, so that no append falls between them.
-    with bank.as_of(point) as view:
-        return procedures_in(
+    with request.bank.as_of(request.position) as view:
+        return procedures(
             view,
-            task,
-            run=run,
-            domain=domain,
-            without_task=without_task,
-            level=level,
-            successes=successes,
-            failures=failures,
-            known=known,
+            request.task,
+            run=request.run,
+            domain=request.domain or (request.subject.id if request.subject is not None else None) or None,
+            without_task=request.without_task,
+            level=request.level,
             budget_chars=budget_chars,
         )
 
 
-def procedures_in(
+def procedures(
     view: View,
     task: str,
     *,
@@ -88,7 +50,14 @@ def procedures_in(
     known: Collection[str] = (),
     budget_chars: int = limits.CONTEXT_L2_CHARS,
 ) -> LayerText:
-    """Return what `procedures` does, of a view."""
+    """Return the items that fit a task best, by the retrieval policy in force in a view: so many of each polarity.
+
+    `successes` and `failures` are the policy's numbers unless given. `domain` is that of the task, whose items the
+    policy may prefer; `level` is the task's, above which it may leave items out. Items drawn from runs of the task with
+    the id `without_task` are left out; those with the ids `known` are found, and left out of the text. Nothing is
+    written: appended before the memory changes, the returned searches are exact for `check(retrievals=True)`. Raises
+    `BadInput` for a number below 0 or above `SEARCH_HITS` or a budget below 0, `BadPolicy`.
+    """
     items: list[Item] = []
     retrievals: list[MemoriesRetrieved] = []
     policy = view.retrieval_policy()

@@ -29,3 +29,8 @@ def decisions_id(extraction: str) -> str:
 def forgetting_id(extraction: str) -> str:
     """Return the id of the event by which a policy gives up items after the decisions about an extraction."""
     return derived_id(extraction.encode(), "forgotten")
+
+
+def request_key(request_json: str) -> str:
+    """Return the key under which a rerun finds a request: SHA-256 of its canonical JSON, in hex."""
+    return sha256(request_json.encode()).hexdigest()

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import msgspec
 
 from rbank_es import limits as lim
+from rbank_es.bank.recall_delivery import RecallDelivery, lesson_texts
 from rbank_es.errors import BadInput, LmFailed, MissingExtra, RBankError, SandboxUnavailable
 from rbank_es.events import RunFinished, StepTaken
 from rbank_es.events.codec import encodable
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
 from rbank_es.log.run_reader import read_run
-from rbank_es.models.recall_delivery import RecallDelivery, lesson_texts
 from rbank_es.models.reply_syntax import means_nothing
 from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, RecordingDiffers, SubmissionRefused
 from rbank_es.system.error_messages import foreign_words

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es import limits
+from rbank_es.bank.recall_delivery import RecallDelivery
 from rbank_es.errors import LmFailed, RBankError
 from rbank_es.events import LmCalled
+from rbank_es.events.derived_ids import request_key
 from rbank_es.events.event import Settings, Timer
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
 from rbank_es.models.choice import CONTEXT_TOKENS
 from rbank_es.models.context_length import TokenEstimates, length_in, room_for_reply
-from rbank_es.models.lm_request import LmRequest, LmResponse, canonical, key_of
+from rbank_es.models.lm_request import LmRequest, LmResponse, canonical
 from rbank_es.models.model_call import (
     FATAL,
     UNREADABLE,
@@ -33,7 +35,6 @@ from rbank_es.models.model_call import (
     failed,
     wait_s,
 )
-from rbank_es.models.recall_delivery import RecallDelivery
 from rbank_es.models.reply_syntax import parsed_json
 from rbank_es.system.error_messages import foreign_words
 
@@ -259,10 +260,10 @@ class RecordingEngine:
             model=self._name,
             step=step,
             parameters={**self._parameters, **_temperature(data)},
-            request_key=key_of(text),
+            request_key=request_key(text),
             request=text if len(text.encode()) <= limits.LM_REQUEST_BYTES else None,
         )
-        return Question(request, self._role, step, key_of(text), text), blank
+        return Question(request, self._role, step, request_key(text), text), blank
 
     def _prepared_try(self, question: Question) -> Try:
         size = len(question.json.encode())

@@ -6,7 +6,6 @@ they came, because executors may send any.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -141,11 +140,6 @@ class LmResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def canonical(value: Any) -> str:
     """Return plain data as compact JSON with sorted names: equal text for equal content."""
     return _ENCODER.encode(value).decode()
-
-
-def key_of(request_json: str) -> str:
-    """Return the key under which a rerun finds a request: SHA-256 of its canonical JSON, in hex."""
-    return hashlib.sha256(request_json.encode()).hexdigest()
 
 
 def prompt_text(data: dict[str, Any]) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
-from rbank_es.agents.writer_marks import FOLDER
 from rbank_es.bank.agent_run import AgentRun
+from rbank_es.bank.writer_marks import FOLDER
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import RunStarted
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.agents.model_calls import ModelCalls
 from rbank_es.agents.wrapped_clients import wrapped
-from rbank_es.models.recall_delivery import RecallDelivery
+from rbank_es.bank.model_calls import ModelCalls
+from rbank_es.bank.recall_delivery import RecallDelivery
 from tests.effort import examples
 
 LESSON = 'Look at the "porch" too.\nIts lamp is on a timer: C:\\lamps'

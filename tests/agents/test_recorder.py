@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.agents.recall import append_recall, recall
-from rbank_es.agents.writer_marks import FOLDER, close_left_runs
+from rbank_es.agents.recall import append_recall, find_recall
 from rbank_es.bank.agent_run import AgentRun
-from rbank_es.context.procedures import procedures
+from rbank_es.bank.writer_marks import FOLDER, close_left_runs
 from rbank_es.errors import BadInput, LogUnavailable
 from rbank_es.events import LmCalled, NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.limits import agent_limits
 from rbank_es.log.run_reader import RunEvents, read_run
+from tests.context.procedures_of_bank import procedures
 from tests.processes import PROCESSES, alone
 
 LAMP = "Ask for lamps, not lights"
@@ -541,7 +541,7 @@ def test_a_log_that_can_not_be_written_raises_and_the_agents_own_error_comes_fir
 def test_a_recall_that_is_recorded_behind_another_writer_names_what_it_searched() -> None:
     """Even where that writer withdrew what was found: the search can be repeated as it was."""
     with bank_of_lamps() as bank, bank.record(TASK) as run:
-        found = recall(bank, TASK, run=run.id)
+        found = find_recall(bank, TASK, run=run.id)
         bank.reject(found.lessons.added[0], because="It is wrong.")
         append_recall(bank, found)
         searches = events_of(bank, run).searches

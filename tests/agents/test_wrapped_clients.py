@@ -17,9 +17,9 @@ import openai
 import pytest
 
 from rbank_es import Bank
-from rbank_es.agents.model_calls import ModelCalls
 from rbank_es.agents.wrapped_clients import wrapped
 from rbank_es.answers.shared.event_texts import messages_of
+from rbank_es.bank.model_calls import ModelCalls
 from rbank_es.errors import BadInput, LogBusy
 from rbank_es.events import LmCalled
 from rbank_es.limits import agent_limits

@@ -103,7 +103,7 @@ def test_what_rested_on_an_overruled_verdict_leaves_and_its_duplicates_are_born(
 def test_what_is_recorded_is_no_id(bank: Bank) -> None:
     with bank.record("Which lamps are lit?") as run:
         run.finish("All.")
-    with pytest.raises(BadInput, match=r"a RunRecorder was given; whatever is recorded has it as \.id"):
+    with pytest.raises(BadInput, match=r"AgentRun was given; whatever is recorded has it as \.id"):
         bank.overrule(run, True, reason="All are.")  # type: ignore[arg-type]
 
 

@@ -9,12 +9,12 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesForgotten
 from rbank_es.events.items import Item
 from rbank_es.policies.packed_items import HEADING, pack_items
 from tests.context.banks import learn
+from tests.context.procedures_of_bank import procedures
 
 TASK = "Which lights had an outage, by date?"
 DO = Item.make("Date outages by their beginning", "An outage of a light began at lt:from.", id="do")

@@ -104,7 +104,7 @@ def test_a_query_that_holds_a_key_is_not_sent(bank: Bank, monkeypatch: pytest.Mo
 
 
 def test_ranking_by_recorded_vectors_is_verified_without_the_endpoint(bank: Bank) -> None:
-    from rbank_es.context.procedures import procedures
+    from tests.context.procedures_of_bank import procedures
 
     with embedder(bank) as (it, _):
         it.embed(bank, missing_vectors(bank, "m", [QUERY]))

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import Bank, Item
-from rbank_es.context.procedures import procedures
 from rbank_es.events import Event, MemoriesExtracted, RunFinished, RunStarted, WordsEmbedded
 from rbank_es.events.items import ItemText
 from rbank_es.events.vector_text import read_vector, text_digest, text_of_item, vector_text
@@ -28,6 +27,7 @@ from rbank_es.policies.vector_relevance import by_numpy, by_python, cosines, loa
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import fold
+from tests.context.procedures_of_bank import procedures
 from tests.effort import examples
 from tests.fakes import FakeLog
 from tests.pools import DOMAINS, WORDS

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from rbank_es import Bank, Item, limits
 from rbank_es.bank.retrieval_check import check_retrievals
-from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadPolicy, CheckFailed
 from rbank_es.events import (
     Decision,
@@ -22,6 +21,7 @@ from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import Bm25V1, Bm25V2, retrieval_policy
 from rbank_es.tools.memory.item_search import related_items, search_items
 from tests.cli_runner import run
+from tests.context.procedures_of_bank import procedures
 from tests.effort import one_in
 from tests.loop.loops import source
 from tests.tools.tool_sessions import session_for

@@ -16,7 +16,6 @@ from rbank_es.answers.shared.bisection_answer import Bisection, RunBisection
 from rbank_es.bank import Bank
 from rbank_es.bank.ids import whole_id
 from rbank_es.context.assembly import build_context
-from rbank_es.context.procedures import procedures
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRetrieved, PolicyChoice, PolicySet, RunJudged, RunStarted
 from rbank_es.events.items import Item
@@ -25,6 +24,7 @@ from rbank_es.policies import default_policies
 from rbank_es.rerun.change_search import GUESSES
 from tests.cli import misled
 from tests.cli_runner import SAMPLE
+from tests.context.procedures_of_bank import procedures
 from tests.effort import examples, one_in
 
 MISLED, BEFORE = "lights-08", "lights-05"

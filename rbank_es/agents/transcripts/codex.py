@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from rbank_es.agents.recorded_values import recorded_count
 from rbank_es.agents.transcripts.transcript_lines import Line, LineTally
 from rbank_es.agents.transcripts.transcript_run import (
     ModelMessage,
@@ -24,6 +23,7 @@ from rbank_es.agents.transcripts.transcript_run import (
     text_in,
     text_or_none,
 )
+from rbank_es.bank.recorded_values import recorded_count
 from rbank_es.errors import BadImport
 from rbank_es.limits import GIVEN_CHARS
 

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from rbank_es.agents.hook_process import MARKER
-from rbank_es.agents.recorded_values import recorded_amount, recorded_count, recorded_name
 from rbank_es.agents.transcripts.outcome_evidence import OutcomeEvidence, evidence_of
 from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, TranscriptRun, clipped
+from rbank_es.bank.recorded_values import recorded_amount, recorded_count, recorded_name
 from rbank_es.events import Event, LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.likely_secrets import redact_likely
 from rbank_es.exchange.identity import identity, name_of, part_id

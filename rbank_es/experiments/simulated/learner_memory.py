@@ -79,7 +79,8 @@ class LearnerMemory:
         Nothing is recorded.
         """
         self.bank.project()
-        return procedures(self.bank, question, without_task=without_task)
+        with self.bank.as_of() as view:
+            return procedures(view, question, without_task=without_task)
 
     def run(self, task: SimulatedTask, given: LayerText, outcome: SimulatedOutcome, verdict: Polarity) -> None:
         """Record a run, from its beginning to its verdict. Its id is that of its task."""

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.agents.recorded_values import recorded_count, recorded_name, recorded_settings, recorded_text
+from rbank_es.bank.recall_delivery import RecallDelivery
+from rbank_es.bank.recorded_values import recorded_count, recorded_name, recorded_settings, recorded_text
 from rbank_es.events import LmCalled
+from rbank_es.events.derived_ids import request_key
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.log.run_reader import read_run
-from rbank_es.models.recall_delivery import RecallDelivery
 from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank
+    from rbank_es.bank.open_bank import OpenBank
 
 
 _SAMPLING = (
@@ -54,7 +55,7 @@ class ModelCalls:
     A call that begins after `close` still reaches its model; it is recorded, but as a call of no run.
     """
 
-    def __init__(self, bank: Bank, run: str, model: str | None = None) -> None:
+    def __init__(self, bank: OpenBank, run: str, model: str | None = None) -> None:
         """Record in `bank` as part of `run`; `model` names calls that don't say which model they are of."""
         self.run, self.model = run, model
         self.unrecorded: Exception | None = None
@@ -98,8 +99,6 @@ class ModelCalls:
 
     def event(self, facts: CallFacts) -> LmCalled:
         """Return the event of a call: redacted, within bounds, with its tokens where the usage has them."""
-        from rbank_es.models.lm_request import key_of  # many runs record no call, and each start would wait for it
-
         hidden = self._hidden
         request, response = recorded_text(facts.request, hidden), recorded_text(facts.response, hidden)
         cut = {
@@ -119,7 +118,7 @@ class ModelCalls:
             duration_s=round(facts.duration_s, 6),
             error_code=facts.error_code,
             previews=tuple(name for name, is_cut in cut.items() if is_cut),
-            request_key=key_of(request.text),
+            request_key=request_key(request.text),
             request=request.text,
             response=response.text if facts.response is not None else None,
             error=recorded_text(facts.error, hidden).text[: limits.ERROR_CHARS] if facts.error else None,
