@@ -33,7 +33,7 @@ from rbank_es.log.disk import System, lock_file
 from rbank_es.log.protocol import DERIVED_LOCK, older_copy_advice
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.projection import Gatherer, blaming, json_of, settle
-from rbank_es.system.files import kind_of, make_private, open_scratch, read_regular, write_replacing
+from rbank_es.system.files import kind_of, make_private, open_scratch, read_regular, remove_tree, write_replacing
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
@@ -380,11 +380,9 @@ def discard(path: Path) -> None:
 
 def clear_way(path: Path) -> None:
     """Remove folders that stand where a database and its companions must be. Only for the user's own cache."""
-    from shutil import rmtree  # on use: it loads all compressions, 2 ms
-
     for end in ("", *_COMPANIONS):
         if kind_of(place := path.with_name(path.name + end)) == "a directory":
-            rmtree(place)
+            remove_tree(place)
 
 
 @contextmanager

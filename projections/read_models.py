@@ -104,6 +104,18 @@ class ReadModels(ProcessCache):
             return builder.checkpoints_in(connection) if self._is_believed() else {}
         return {}
 
+    def position(self, log: EventLog) -> int:
+        """Return the position to which the file has all read models of a log; 0 where there is a doubt about any."""
+        with suppress(sqlite3.Error), closing(builder.connect(self.path, "ro")) as connection:
+            return max(0, self._reached(connection, log, all_projections()))
+        return 0
+
+    def _reached(self, connection: sqlite3.Connection, log: EventLog | None, chosen: Sequence[Projection]) -> int:
+        """Return the position of some projections in the file; -1 where there is a doubt about any in it."""
+        points = builder.checkpoints_in(connection)
+        doubtful = not self._is_believed() or builder.doubts_of(connection, points, log)
+        return -1 if doubtful else min(points[projection.name].position for projection in chosen)
+
     def _is_believed(self) -> bool:
         return not self.sealed or builder.wait_for_seal(self.path)
 
@@ -272,12 +284,11 @@ class ReadModels(ProcessCache):
         except sqlite3.Error:
             return None
         try:
-            points = builder.checkpoints_in(connection)
-            if self._is_believed() and not builder.doubts_of(connection, points, log):
-                if min(points[projection.name].position for projection in all_projections()) >= seq:
-                    return connection
-                if log is not None:
-                    return _completed_copy(connection, points, log, seq)
+            reached = self._reached(connection, log, all_projections())
+            if reached >= seq:
+                return connection
+            if reached >= 0 and log is not None:
+                return _completed_copy(connection, builder.checkpoints_in(connection), log, seq)
         except sqlite3.Error:
             pass  # a broken file, or a journal that only a writer may play back: the caller builds a copy
         connection.close()
@@ -286,10 +297,8 @@ class ReadModels(ProcessCache):
     def _as_it_is(self, log: EventLog, chosen: Sequence[Projection], target: int) -> Applied | None:
         """Return the result if there is nothing to do; neither locks nor writes."""
         with suppress(sqlite3.Error), closing(builder.connect(self.path, "ro")) as connection:
-            points = builder.checkpoints_in(connection)
-            doubts = builder.doubts_of(connection, points, log) if self._is_believed() else {"": "not sealed"}
             # A doubt about any projection sends the caller to the writer, which names the reason.
-            here = min(points[p.name].position for p in chosen) if not doubts else -1
+            here = self._reached(connection, log, chosen)
             if here >= target and builder.views_in(connection) == builder.declared_views():
                 return Applied(position=here)
         return None

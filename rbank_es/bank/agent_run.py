@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import os
-import secrets as random
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -101,7 +100,7 @@ class AgentRun:
         """Record in `bank`; `facts` are fields of `run_started`. Nothing is recorded before the `with`."""
         if not isinstance(task, str):
             raise BadInput(f"the task of a run is a text, and {type(task).__name__} was given")
-        self.id = f"run-{random.token_hex(8)}"
+        self.id = f"run-{os.urandom(8).hex()}"
         """The id of the run, by which `bank.run(id)`, `show` and `learn` find it."""
         self.task = task
         self._bank, self._facts = bank, _checked(facts)

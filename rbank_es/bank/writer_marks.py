@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -93,4 +92,4 @@ def _folder(bank: OpenBank) -> Path:
 
 
 def _machine() -> bytes:
-    return socket.gethostname().encode("utf-8", "replace")[: agent_limits.MACHINE_BYTES]
+    return os.uname().nodename.encode("utf-8", "replace")[: agent_limits.MACHINE_BYTES]

@@ -576,3 +576,28 @@ def test_a_recall_sees_what_was_taken_back_and_learned_since_the_last(tmp_path: 
         assert given() == {LAMP}
         checked = bank.check(retrievals=True).retrievals
         assert checked is not None and checked.checked == 8
+
+
+def test_the_first_recall_of_a_process_searches_the_read_models_as_they_are(tmp_path: Path) -> None:
+    """To bring them up to date is most of its time, so it is left out where nothing since them changes a search."""
+
+    def recalled() -> tuple[int, int, set[str]]:
+        with Bank.open(tmp_path / "bank") as bank, bank.record(TASK) as run:
+            before = bank.read_models().position(bank.log)
+            lessons = run.recall()
+            run.finish()
+            run.judge(True, by="tests")
+            return before, bank.read_models().position(bank.log), {item.title for item in lessons.items}
+
+    with bank_of_lamps(tmp_path / "bank") as bank:
+        bank.project()
+        made = bank.position
+        switch = next(item.id for item in bank.items().rows if item.title == SWITCH)
+    assert recalled() == recalled() == (made, made, {LAMP, SWITCH})
+    with Bank.open(tmp_path / "bank") as bank:
+        bank.reject(switch, because="It is wrong.")
+    before, after, titles = recalled()
+    assert before == made < after and titles == {LAMP}
+    with Bank.open(tmp_path / "bank") as bank:
+        checked = bank.check(retrievals=True).retrievals
+        assert checked is not None and (checked.checked, checked.different) == (6, ())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from html import escape
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import Meta, Struct
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.events.short_repr import Shown, printed_lines, short
+from rbank_es.events.short_repr import Shown, escaped, printed_lines, short
 from rbank_es.limits import answer_limits
 from rbank_es.system.nearest_name import hint
 from rbank_es.system.validation_messages import reason_of
@@ -101,7 +100,7 @@ class Page(BankAnswer, Generic[Row], frozen=True, kw_only=True, dict=True):
 
     def _repr_html_(self) -> str:
         names = self.rows[0].__struct_fields__ if self.rows else ()
-        head = "".join(f"<th>{escape(name)}</th>" for name in names)
+        head = "".join(f"<th>{escaped(name)}</th>" for name in names)
         shown = self.rows[: limits.REPR_ROWS]
         body = "".join(f"<tr>{''.join(_cell(getattr(row, name)) for name in names)}</tr>" for row in shown)
         caption = f"{len(shown):,} of {self.total:,} rows, as of position {self.position:,}"
@@ -109,7 +108,7 @@ class Page(BankAnswer, Generic[Row], frozen=True, kw_only=True, dict=True):
 
 
 def _cell(value: Any) -> str:
-    return f"<td>{'' if value is None else escape(short(value))}</td>"
+    return f"<td>{'' if value is None else escaped(short(value))}</td>"
 
 
 Q = TypeVar("Q", bound=BankQuestion)

@@ -17,8 +17,6 @@ import fcntl
 import glob
 import os
 import re
-import secrets
-import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,7 +31,7 @@ from rbank_es.events.event import Event
 from rbank_es.log.disk import FAILED, LOCK, System
 from rbank_es.log.file.segments import is_segment
 from rbank_es.log.protocol import ForeignFile
-from rbank_es.system.files import NotRegular, create_new, is_scratch, kind_of, read_regular
+from rbank_es.system.files import NotRegular, create_new, is_scratch, kind_of, read_regular, remove_tree
 
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _DRAFT = re.compile(r"[0-9a-f]{32}\.part")
@@ -72,7 +70,7 @@ def drafted(directory: Path, calls: System) -> Iterator[Path]:
         raise BankExists(str(directory), _occupant(directory))
     missing = [folder for folder in directory.parents if not folder.exists()]
     # Beside its place, because a rename is atomic within one file system only.
-    draft = directory.with_name(f".{directory.name}.{secrets.token_hex(16)}.part")
+    draft = directory.with_name(f".{directory.name}.{os.urandom(16).hex()}.part")
     held = -1
     try:
         try:
@@ -82,7 +80,7 @@ def drafted(directory: Path, calls: System) -> Iterator[Path]:
         yield draft
         put_in_place(draft, directory, calls, missing)
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        remove_tree(draft)
         if held >= 0:
             os.close(held)
         for folder in missing:
@@ -132,7 +130,7 @@ def _sweep_drafts(draft: Path) -> None:
             try:
                 if os.fstat(fd).st_uid == os.geteuid():
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(place, ignore_errors=True)
+                    remove_tree(place)
             finally:
                 os.close(fd)
 
