@@ -104,8 +104,8 @@ class ReadModels(ProcessCache):
             return builder.checkpoints_in(connection) if self._is_believed() else {}
         return {}
 
-    def position(self, log: EventLog) -> int:
-        """Return the position to which the file has all read models of a log; 0 where there is a doubt about any."""
+    def position(self, log: EventLog | None = None) -> int:
+        """Return the position to which the file has all read models, of a log; 0 where there is a doubt about any."""
         with suppress(sqlite3.Error), closing(builder.connect(self.path, "ro")) as connection:
             return max(0, self._reached(connection, log, all_projections()))
         return 0
@@ -169,14 +169,9 @@ class ReadModels(ProcessCache):
             self.catch_up(log)
         return self.as_of(log.position(), log)
 
-    def live(self, log: EventLog | None = None) -> View:
-        """Return a view of the newest position: of `log`, where given (see `as_of`), else of the file."""
-        if log is not None:
-            return self.as_of(log.position(), log)
-        points = self.checkpoints()
-        # Only known projections: the checkpoint of a removed plugin stays behind, and never moves again.
-        known = (points[projection.name].position for projection in all_projections() if projection.name in points)
-        return self.as_of(min(known, default=0))
+    def live(self) -> View:
+        """Return a view of the newest position of the file."""
+        return self.as_of(self.position())
 
     def as_of(self, seq: int, log: EventLog | None = None) -> View:
         """Return a view of the bank as it was at position `seq`; close it after use. It never writes to the bank.
@@ -191,8 +186,7 @@ class ReadModels(ProcessCache):
         if view is not None:
             return view
         connection = _without_failing(lambda: self._any_connection(seq, log))
-        # On use, because who only writes the file needs nothing of searches.
-        from rbank_es.projections.view import View
+        from rbank_es.projections.view import View  # on use: who only writes needs no searches
         from rbank_es.projections.view_rows import ViewConnection
 
         shared = ViewConnection(connection)
@@ -288,7 +282,7 @@ class ReadModels(ProcessCache):
             if reached >= seq:
                 return connection
             if reached >= 0 and log is not None:
-                return _completed_copy(connection, builder.checkpoints_in(connection), log, seq)
+                return _completed_copy(connection, log, seq)
         except sqlite3.Error:
             pass  # a broken file, or a journal that only a writer may play back: the caller builds a copy
         connection.close()
@@ -483,9 +477,7 @@ def _target(log: EventLog, upto: int | None) -> int:
     return position if upto is None else upto
 
 
-def _completed_copy(
-    connection: sqlite3.Connection, points: Mapping[str, Checkpoint], log: EventLog, seq: int
-) -> sqlite3.Connection:
+def _completed_copy(connection: sqlite3.Connection, log: EventLog, seq: int) -> sqlite3.Connection:
     copy = builder.in_memory()
     try:
         with closing(connection):

@@ -78,7 +78,7 @@ def set_checkpoint(path: Path, assignment: str) -> None:
 def test_a_checkpoint_beyond_the_log_means_that_the_log_lost_events(models: ReadModels) -> None:
     """Rows are never on disk before their events: so this is damage, until an older log is accepted by a rebuild."""
     shorter = LOG.upto(20)
-    for use in (models.catch_up, models.live):
+    for use in (models.catch_up, lambda log: models.as_of(log.position(), log)):
         with pytest.raises(LogCorruption, match="up to 30, which were on disk, but the log ends at 20"):
             use(shorter)
     assert set(models.rebuild(shorter).rebuilt) == {projection.name for projection in all_projections()}
@@ -431,7 +431,7 @@ def test_several_processes_may_write_at_once(models: ReadModels, deeds: tuple[st
         time.sleep(0.01)
     start.touch()
     while any(writer.poll() is None for writer in writers):
-        with models.live(LOG) as view:
+        with models.as_of(LOG.position(), LOG) as view:
             assert len(view.rows("items")) == 24
             assert len(view.search(SECRET, 100)) == 20
     for writer in writers:

@@ -514,7 +514,7 @@ def test_read_models_of_a_file_log_hold_long_texts_whole(tmp_path: Path) -> None
         appended = log.append([extracted("", long)])
         log.append([consolidated(appended.events[0].id, ("add", long, ()))])
         assert isinstance(next(log.read(after=2)).candidates[0], Ref)  # type: ignore[attr-defined]
-        with ReadModels.open(tmp_path / "p.sqlite").live(log) as view:
+        with ReadModels.open(tmp_path / "p.sqlite").as_of(log.position(), log) as view:
             run, item = view.run("a"), view.item(long.id)
             assert run and item
             assert (run["task"], run["answer"], item["content"]) == ("t" * 5_000, "a" * 5_000, long.content)
