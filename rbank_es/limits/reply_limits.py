@@ -33,3 +33,12 @@ TRIED_REASON_CHARS = 160
 FIRST_WORD_BYTES = 64 * 1024
 # Seconds after which the doctor of a model makes no further call: what is known by then is enough to choose.
 DOCTOR_TIME_S = 600.0
+# A reply ends early where it repeats a passage of at most so many characters so many times, to the letter, and over so
+# many characters: no table, program or list of triples does, and a ruler is shorter. Looked for after so many more.
+REPEATED_PERIOD_CHARS = 500
+REPEATED_TIMES = 6
+REPEATED_CHARS = 1_000
+REPEATED_CHECK_CHARS = 200
+# How many times the timeout of an answer the reading of its prompt may take, where the server streams: at 10 tokens a
+# second, which slow machines reach, 900 s are a prompt of 9,000 tokens.
+READING_TIMES = 3

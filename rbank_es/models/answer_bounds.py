@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -14,8 +15,31 @@ from rbank_es.models.model_call import failed
 Result = TypeVar("Result")
 
 
-def run_within(seconds: float, work: Callable[[], Result]) -> Result:
+class AnswerDeadline:
+    """The time until which something must have come; `words` say what was missed."""
+
+    def __init__(self, seconds: float, words: str) -> None:
+        self.restart(seconds, words)
+
+    def restart(self, seconds: float, words: str) -> None:
+        """Give so many seconds from now."""
+        self.words, self._end = words, time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        """Seconds that are left."""
+        return self._end - time.monotonic()
+
+    def check(self) -> None:
+        """Raise `LmFailed('timeout')` once the time is over."""
+        if self.left_s <= 0:
+            raise failed("timeout", self.words)
+
+
+def run_within(limit: float | AnswerDeadline, work: Callable[[], Result]) -> Result:
     """Return the result of `work`, or raise its error; `LmFailed('timeout')` after so many seconds.
+
+    `work` may move a deadline on.
 
     After a timeout the work goes on in a daemon thread, because a connection that waits can't be closed from outside.
     """
@@ -29,10 +53,17 @@ def run_within(seconds: float, work: Callable[[], Result]) -> Result:
             done.put((None, error))
 
     threading.Thread(target=contextvars.copy_context().run, args=(run,), name="model call", daemon=True).start()
-    try:
-        result, error = done.get(timeout=seconds)
-    except queue.Empty:
-        raise failed("timeout", f"the model gave no answer within {seconds:g} s") from None
+    deadline = (
+        limit
+        if isinstance(limit, AnswerDeadline)
+        else AnswerDeadline(limit, f"the model gave no answer within {limit:g} s")
+    )
+    while True:
+        try:
+            result, error = done.get(timeout=max(0.0, deadline.left_s))
+            break
+        except queue.Empty:
+            deadline.check()
     if error is not None:
         raise error
     return result  # type: ignore[return-value]

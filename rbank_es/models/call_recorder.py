@@ -327,6 +327,10 @@ class RecordingEngine:
         if left is None and (fault := _fault(response, answer.ended, self._role)):
             # Without the response, because a rerun repeats a failure that has none.
             return self._failed(paid, failed(NO_WORD, fault), wait_s(blank.attempt or 1, None))
+        if answer.cut:
+            left_off = self._failed(event, failed("cut", answer.cut))
+            # What is whole in it may be read by others; a step that is cut is never run.
+            return left_off if self._role == "agent" else left_off._replace(result=response)
         # Recorded whole, but no success: dspy would pass on an empty text, and the caller could not tell.
         if not response.text.strip() and not response.calls_tools:
             # An answer that its bound left empty would be left empty again.

@@ -27,11 +27,15 @@ class Question(NamedTuple):
 
 
 class ModelAnswer(NamedTuple):
-    """A response, and its cost where that is known. `ended`: the provider's word for the end, if it is none of ours."""
+    """A response, and its cost where that is known. `ended`: the provider's word for the end, if it is none of ours.
+
+    `cut`: why we left the answer before its end; empty if we didn't.
+    """
 
     response: LmResponse
     cost_usd: float | None = None
     ended: str = ""
+    cut: str = ""
 
 
 Try = Callable[[], ModelAnswer]

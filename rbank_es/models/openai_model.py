@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import ssl
-import time
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import __version__, limits
 from rbank_es.errors import LmFailed
-from rbank_es.models.answer_bounds import bounded, run_within
+from rbank_es.limits import reply_limits
+from rbank_es.models.answer_bounds import AnswerDeadline, bounded, run_within
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.context_length import length_in, says_too_long
+from rbank_es.models.completion_stream import CompletionStream
+from rbank_es.models.context_length import estimated_tokens, length_in, says_too_long
 from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
 from rbank_es.models.model_call import (
     UNREADABLE,
@@ -55,6 +57,9 @@ _CODES = {
 """Our codes of the codes in which servers say what is wrong; they go before the status."""
 
 _STATUS = {401: "wrong_key", 402: "no_credit", 403: "wrong_key", 404: "unknown_model", 408: "timeout"}
+_STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
+_NO_ANSWER = "the model gave no answer within {:g} s"
+
 _WORDS = {
     "context_too_long": "the request is longer than the model reads",
     "no_credit": "the provider asks for payment",
@@ -89,14 +94,15 @@ class OpenAiModel:
         self._variable = variable
         self.client = _client(choice.timeout_s, key)
         self._others: Model | None = None
+        # OpenAI lets only verified organisations stream some of its models.
+        self._streams = address is not None
 
     def prepare(self, question: Question) -> Try:
         """Return a try that asks the server once."""
         if not question.request.plain:
             return self._other_model().prepare(question)
-        sent = json.dumps(self._body(question.request)).encode()
-        # httpx bounds each read, not their sum: a server that answers byte by byte would never end.
-        return lambda: run_within(self._choice.timeout_s, lambda: self._once(sent, question.request))
+        body, request = self._body(question.request), question.request
+        return lambda: self._once(body, request)
 
     def close(self) -> None:
         """Close all connections."""
@@ -133,14 +139,34 @@ class OpenAiModel:
         parameters = {named.get(name, name): value for name, value in config.items()}
         return {"model": self._name, "messages": [*system, *said], **parameters, **more}
 
-    def _once(self, sent: bytes, request: LmRequest) -> ModelAnswer:
+    def _once(self, body: dict[str, Any], request: LmRequest) -> ModelAnswer:
+        if self._streams:
+            try:
+                return self._within({**body, **_STREAMED}, request, reply_limits.READING_TIMES * self._choice.timeout_s)
+            except LmFailed as failure:
+                if failure.code != "refused" or "stream" not in failure.message:
+                    raise
+            self._streams = False  # refused: from now on it is asked for whole answers
+        return self._within(body, request, self._choice.timeout_s)
+
+    def _within(self, body: dict[str, Any], request: LmRequest, seconds: float) -> ModelAnswer:
+        """Ask once; the first word must come within so many seconds, and from then on the rest within the timeout."""
+        tokens = estimated_tokens(request.words)
+        deadline = AnswerDeadline(
+            seconds, f"{_NO_ANSWER.format(seconds)}; it includes reading {tokens:,} tokens or fewer"
+        )
+        sent = json.dumps(body).encode()
+        # httpx bounds each read, not their sum: a server that answers byte by byte would never end.
+        return run_within(deadline, lambda: self._asked(sent, request, deadline))
+
+    def _asked(self, sent: bytes, request: LmRequest, deadline: AnswerDeadline) -> ModelAnswer:
         import httpx
 
-        end = time.monotonic() + self._choice.timeout_s
         url = f"{(self._address or ADDRESS).rstrip('/')}/chat/completions"
         try:
-            with self.client.stream("POST", url, content=sent) as found:
-                body = b"".join(_until(end, found))
+            timeout = httpx.Timeout(deadline.left_s, connect=min(limits.LM_CONNECT_S, self._choice.timeout_s))
+            with self.client.stream("POST", url, content=sent, timeout=timeout) as found:
+                body, cut = self._read(found, deadline)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             unreachable = failed("unreachable", f"the model's server can't be reached{said_by(foreign_words(error))}")
             raise (RetryableFailure(unreachable) if isinstance(error, httpx.ConnectError) else unreachable) from error
@@ -155,7 +181,27 @@ class OpenAiModel:
         if not 200 <= found.status_code < 300:
             raise refusal(found.status_code, found.headers, body, self._variable)
         response, ended = read_completion(body, self._name, self._variable)
-        return ModelAnswer(response, self._cost(request, response), ended)
+        return ModelAnswer(response, self._cost(request, response), ended, cut)
+
+    def _read(self, found: httpx.Response, deadline: AnswerDeadline) -> tuple[bytes, str]:
+        """Return the body of a whole answer, and why a streamed one was left before its end; empty if it wasn't."""
+        if not (found.is_success and found.headers.get("content-type", "").startswith("text/event-stream")):
+            body = b"".join(_until(deadline, found))
+            # It went without a word over what was asked for.
+            self._streams &= not found.is_success
+            return body, ""
+        stream, timeout_s = CompletionStream(), self._choice.timeout_s
+        for piece in _until(deadline, found):
+            began = stream.began
+            _feed(stream, piece)
+            if stream.began and not began:
+                deadline.restart(timeout_s, f"the answer didn't end within {timeout_s:g} s of its first word")
+            if stream.ended:
+                break
+        whole = stream.body()
+        if whole is None:
+            raise RetryableFailure(failed("bad_response", "the answer broke off before its end"))
+        return whole, f"it was cut: {stream.repetition}" if stream.repetition is not None else ""
 
     def _cost(self, request: LmRequest, response: LmResponse) -> float | None:
         # No list has prices for a server of one's own, and only dspy ships one.
@@ -209,13 +255,25 @@ def _client(timeout_s: float, key: str | None) -> httpx.Client:
     )
 
 
-def _until(end: float, response: httpx.Response) -> Any:
+def _until(deadline: AnswerDeadline, response: httpx.Response) -> Iterator[bytes]:
     """Yield the pieces of an answer. Raises `LmFailed` (timeout, response_too_long)."""
     for piece in bounded(response.iter_raw()):
         # `run_within` gave up at the end too, but its thread would go on to read.
-        if time.monotonic() > end:
-            raise failed("timeout", "the answer didn't end in time")
+        deadline.check()
         yield piece
+
+
+def _feed(stream: CompletionStream, piece: bytes) -> None:
+    try:
+        stream.feed(piece)
+    except UNREADABLE as error:
+        raise _unread(error) from error
+
+
+def _unread(error: Exception) -> RetryableFailure:
+    # Other kinds than of values only name what our own code tried.
+    why = said_by(foreign_words(error)) if isinstance(error, ValueError) else ""
+    return RetryableFailure(failed("bad_response", f"the answer is of no known form{why}"))
 
 
 def read_completion(body: bytes, model: str, variable: str = "") -> tuple[LmResponse, str]:
@@ -232,10 +290,7 @@ def read_completion(body: bytes, model: str, variable: str = "") -> tuple[LmResp
     except (LmFailed, RetryableFailure):
         raise
     except UNREADABLE as error:
-        # Other kinds than of values only name what our own code tried.
-        why = said_by(foreign_words(error)) if isinstance(error, ValueError) else ""
-        unread = failed("bad_response", f"the answer is of no known form{why}")
-        raise RetryableFailure(unread) from error
+        raise _unread(error) from error
 
 
 def _completion(data: dict[str, Any], model: str) -> tuple[LmResponse, str]:

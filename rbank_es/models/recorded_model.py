@@ -158,7 +158,8 @@ class _Tries:
     def __call__(self) -> ModelAnswer:
         event = self._tries.pop(0)
         if event.response is not None:
-            return ModelAnswer(LmResponse.of(msgspec.json.decode(str(event.response))), event.cost_usd)
+            response = LmResponse.of(msgspec.json.decode(str(event.response)))
+            return ModelAnswer(response, event.cost_usd, cut=str(event.error) if event.error_code == "cut" else "")
         failure = failed(event.error_code or "unexpected", str(event.error or ""))
         # 0 s, because a rerun need not repeat the waits of the run.
         raise RetryableFailure(failure, 0.0) if self._tries else failure

@@ -1,0 +1,204 @@
+"""Answers of servers of one's own come in a stream: the same is recorded, time is bounded, a repetition ends early."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es.errors import LmFailed
+from rbank_es.limits import reply_limits
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.recorded_model import RecordedModel
+from rbank_es.models.run_models import Lms
+from tests.models import openai_server as says
+from tests.models.openai_server import OpenAiServer, openai_server
+from tests.models.runs import ask, called, models
+from tests.sparql.fault_server import Asked, chunk, head
+
+TALK = [{"role": "user", "content": "How many?"}]
+
+
+def local(server: OpenAiServer, **arguments: Any) -> LmChoice:
+    return LmChoice(model="openai/small", api_base=server.url, arguments=arguments)
+
+
+def events(*data: Any, pause_s: float = 0.0, endless: bool = False) -> says.Behaviour:
+    """A stream of these chunks; an endless one begins again at its last."""
+
+    def behave(connection: socket.socket, asked: Asked) -> None:
+        connection.sendall(head("200 OK", "text/event-stream", "Transfer-Encoding: chunked", "Connection: close"))
+        while True:
+            for each in data:
+                text = each if isinstance(each, str) else "data: " + json.dumps(each)
+                connection.sendall(chunk(f"{text}\n\n".encode()))
+                time.sleep(pause_s)
+            if not endless:
+                break
+        connection.sendall(b"0\r\n\r\n")
+
+    return behave
+
+
+def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"id": "c1", "model": "small", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+USAGE = {
+    "choices": [],
+    "usage": {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+}
+CALLS = [
+    piece(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"x"'}}]),
+    piece(tool_calls=[{"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}}]),
+    piece(tool_calls=[{"index": 0, "function": {"arguments": ": 1}"}}]),
+]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "message", "finish"),
+    [
+        (
+            [piece(role="assistant"), piece(content="some "), piece(content="words"), piece("stop")],
+            {"content": "some words"},
+            "stop",
+        ),
+        (
+            [piece(reasoning_content="hm"), piece(content="words"), piece("length")],
+            {"content": "words", "reasoning_content": "hm"},
+            "length",
+        ),
+        ([": a comment", "event: message", piece("stop", content="é\u2028")], {"content": "é\u2028"}, "stop"),
+        (
+            [*CALLS, piece("tool_calls")],
+            {
+                "content": None,
+                "tool_calls": [
+                    {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}},
+                    {"id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}},
+                ],
+            },
+            "tool_calls",
+        ),
+    ],
+)
+def test_a_stream_is_recorded_as_the_whole_answer_would_be(
+    tmp_path: Path, chunks: list[Any], message: dict[str, Any], finish: str
+) -> None:
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
+    whole = {"id": "c1", "model": "small", "choices": [choice], "usage": USAGE["usage"]}
+    found = []
+    for name, behaviour in (
+        ("streamed", events(*chunks, USAGE, "data: [DONE]")),
+        ("whole", says.says(json.dumps(whole).encode(), says.JSON)),
+    ):
+        with openai_server([behaviour]) as server, models(tmp_path / name, local(server)) as (bank, lms):
+            lms.ask("judge", TALK)
+            found += [(e.request, e.response, e.tokens_in, e.tokens_out, e.tokens_cached) for e in called(bank)]
+            assert server.requests[0]["stream"] is True and server.requests[0]["stream_options"]["include_usage"]
+    assert found[0] == found[1] and found[0][2:] == (10, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "code"),
+    [
+        (says.streamed("some", "words", done=False), "bad_response"),
+        (says.streamed("some", "words", done=False, breaks=True), "bad_response"),
+        (events("data: {no JSON"), "bad_response"),
+        (events("data: [3]"), "bad_response"),
+        (events({"error": {"message": "it broke", "type": "server_error"}}), "server_error"),
+        (events("error: " + json.dumps({"message": "no", "type": "exceed_context_size_error"})), "context_too_long"),
+        (events("data: [DONE]"), "bad_response"),
+    ],
+)
+def test_a_stream_that_breaks_off_or_holds_an_error_is_a_failure(
+    tmp_path: Path, behaviour: says.Behaviour, code: str
+) -> None:
+    with openai_server([behaviour] * 3) as server, models(tmp_path, local(server)) as (bank, lms):
+        with pytest.raises(LmFailed):
+            lms.ask("judge", TALK)
+        assert {event.error_code for event in called(bank)} == {code}
+
+
+def test_a_server_that_does_not_stream_is_asked_for_whole_answers_from_then_on(tmp_path: Path) -> None:
+    refused = says.error("400 Bad Request", "stream_options is not supported")
+    with (
+        openai_server([refused, "one", "two"]) as server,
+        models(tmp_path / "refuses", local(server)) as (bank, lms),
+    ):
+        assert [lms.ask("judge", TALK).text for _ in range(2)] == ["one", "two"]
+        assert [event.error_code for event in called(bank)] == [None, None]
+        assert ["stream" in sent for sent in server.requests] == [True, False, False]
+    with openai_server(["one", "two"]) as server, models(tmp_path / "ignores", local(server)) as (_, lms):
+        assert [lms.ask("judge", TALK).text for _ in range(2)] == ["one", "two"]
+        assert ["stream" in sent for sent in server.requests] == [True, False]
+
+
+def test_the_time_for_an_answer_counts_from_its_first_word_and_reading_may_take_three_times_as_long(
+    tmp_path: Path,
+) -> None:
+    def slow_to_read(connection: socket.socket, asked: Asked) -> None:
+        time.sleep(0.9)
+        events(piece(content="at last"), piece("stop"), "data: [DONE]")(connection, asked)
+
+    with openai_server([slow_to_read]) as server, models(tmp_path / "reads", local(server, timeout=0.6)) as (_, lms):
+        assert lms.ask("judge", TALK).text == "at last"
+    never_ends = events(piece(content="word "), pause_s=0.05, endless=True)
+    with (
+        openai_server([never_ends]) as server,
+        models(tmp_path / "talks", local(server, timeout=0.6)) as (_, lms),
+        pytest.raises(LmFailed, match="within 0.6 s of its first word") as caught,
+    ):
+        lms.ask("judge", TALK)
+    assert caught.value.code == "timeout"
+
+
+def test_a_server_that_does_not_stream_is_told_what_its_time_includes(tmp_path: Path) -> None:
+    with openai_server(["one", says.hanging()]) as server, models(tmp_path, local(server, timeout=0.5)) as (_, lms):
+        lms.ask("judge", TALK)
+        with pytest.raises(LmFailed, match="no answer within 0.5 s; it includes reading 3 tokens or fewer"):
+            lms.ask("judge", TALK)
+
+
+PASSAGE = "SELECT ?l WHERE { ?l a lt:Lighthouse } and once more. "
+
+
+@pytest.mark.parametrize("role", ["agent", "judge"])
+def test_a_reply_that_repeats_itself_ends_early_and_is_told_and_rerun_as_cut(tmp_path: Path, role: Any) -> None:
+    def said(lms: Lms) -> Any:
+        if role == "judge":
+            return lms.ask("judge", TALK)
+        with pytest.raises(LmFailed) as caught:
+            ask(lms, "How many?")
+        return caught.value.message
+
+    endless = events(piece(content="I think. "), *[piece(content=PASSAGE)] * 3, endless=True)
+    with openai_server([endless]) as server, models(tmp_path / "one", local(server, timeout=20)) as (bank, lms):
+        began = time.monotonic()
+        first = said(lms)
+        assert time.monotonic() - began < 10
+        [event] = called(bank)
+    assert event.error_code == "cut" and len(str(event.response)) < 10_000
+    assert str(event.error).startswith("it was cut: its end repeats")
+    if role == "agent":
+        assert first == event.error
+    else:
+        assert first.cut and PASSAGE in first.text
+    recorded = RecordedModel([event])
+    with models(tmp_path / "two", recorded.choices[role], model_for=lambda role, choice: recorded) as (bank, lms):
+        assert said(lms) == first
+        [again] = called(bank)
+    assert (again.error_code, again.error, again.response) == (event.error_code, event.error, event.response)
+
+
+def test_a_repetition_behind_the_end_marker_leaves_the_answer_whole(tmp_path: Path) -> None:
+    whole = "[[ ## success ## ]] true\n[[ ## completed ## ]]\n"
+    endless = events(piece(content=whole), *[piece(content=PASSAGE)] * 400)
+    with openai_server([endless]) as server, models(tmp_path, local(server)) as (bank, lms):
+        assert lms.ask("judge", TALK).text.startswith(whole)
+        assert [event.error_code for event in called(bank)] == [None]
+    assert 400 * len(PASSAGE) > reply_limits.REPEATED_CHARS
