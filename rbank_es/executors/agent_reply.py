@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from rbank_es.errors import LmFailed
 from rbank_es.executors.executor import FIELDS, Ending, Recorder, Submission, failure_of
+from rbank_es.executors.run_step import Fault
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.model_call import FATAL
 from rbank_es.sandbox.step_outcome import SubmissionRefused
@@ -29,7 +30,7 @@ class Unreadable(NamedTuple):
 
     reply: str
     reason: str
-    code: str = "unreadable"
+    code: Fault = "unreadable"
 
 
 def shorten(output: str, most_chars: int) -> str:
@@ -43,11 +44,11 @@ def shorten(output: str, most_chars: int) -> str:
 
 
 def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int) -> tuple[Any, int]:
-    """Call `ask_with(left_out)` until the prompt fits: each retry leaves out half of the remaining history.
+    """Call `ask_with(left_out)` until the prompt fits: each retry shortens half of the remaining history.
 
-    `steps` is the length of the history, `left_out` the number of its first steps that are left out from the start.
-    Returns the result, and the final `left_out`. Raises what `ask_with` raises; for a prompt that is too long, only
-    when no step is left.
+    `steps` is the length of the history, `left_out` the number of its first steps that are not shown whole from the
+    start. Returns the result, and the final `left_out`. Raises what `ask_with` raises; for a prompt that is too long,
+    only when no step is left.
     """
     while True:
         try:

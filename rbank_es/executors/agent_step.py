@@ -18,7 +18,9 @@ from rbank_es.errors import LmFailed
 from rbank_es.events.codec import encodable
 from rbank_es.events.run_events import RunBounds
 from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable
-from rbank_es.executors.executor import FIELDS, Fault, Interpreters, Recorder, RunLimits, RunStep, Submission
+from rbank_es.executors.executor import FIELDS, Interpreters, Recorder, RunLimits, Submission
+from rbank_es.executors.run_step import Fault, RunStep
+from rbank_es.executors.shown_steps import StepForm
 from rbank_es.limits import sandbox_limits
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
@@ -88,7 +90,7 @@ def ask(predict: Any, **inputs: Any) -> Any:
     except LmFailed as failure:
         if failure.code not in NO_ANSWER:
             raise
-        code = NO_WORD if failure.code == NO_WORD else "unreadable"
+        code: Fault = "bad_response" if failure.code == NO_WORD else "unreadable"
         return Unreadable("", _explained(failure.message, predict), code)
     except dspy.LMError:
         raise
@@ -108,8 +110,9 @@ def _reason(error: AdapterParseError, predict: Any) -> str:
 
 
 def _explained(what: str, predict: Any) -> str:
-    headings = ", ".join(f"[[ ## {name} ## ]]" for name in predict.signature.output_fields)
-    return f"Your reply could not be read: {what}. Write {headings}, each on a line of its own, its text below it."
+    # The headers themselves would be imitated, with this sentence around them.
+    fields = ", ".join(f"`{name}`" for name in predict.signature.output_fields)
+    return f"Your reply could not be read: {what}. Write {fields}, each below its header, as you are asked to."
 
 
 # ---------------------------------------------------------------- code
@@ -132,13 +135,13 @@ RunReply = Callable[[str, float], tuple[str, CodeOutcome]]
 """Runs the code of a reply, within so many seconds with its tools; returns the code and its outcome."""
 
 
-def take_code_step(recorder: Recorder, index: int, action: Any, run: RunReply) -> tuple[RunStep, Submission | None]:
-    """Run the code of a parsed reply, or explain an unreadable one; record the step, and return it.
+def take_code_step(recorder: Recorder, index: int, action: Any, run: RunReply) -> Submission | None:
+    """Run the code of a parsed reply, or explain an unreadable one; record the step, and return what it submitted.
 
     Raises the terminal error of an interpreter.
     """
     if isinstance(action, Unreadable):
-        reasoning, code, ran = action.reply, "", CodeOutcome(ERROR + action.reason, fault="unreadable")
+        reasoning, code, ran = action.reply, "", CodeOutcome(ERROR + action.reason, fault=action.code)
     else:
         reasoning = str(action.reasoning)
         code, ran = run(str(action.code), recorder.begin_code())
@@ -149,7 +152,18 @@ def take_code_step(recorder: Recorder, index: int, action: Any, run: RunReply) -
     # Raised after the step is recorded, because its output shows what ended the interpreter.
     if ran.terminal is not None:
         raise ran.terminal
-    return step, ran.submission
+    return ran.submission
+
+
+def _code_of_call(tool: str, arguments: Mapping[str, Any]) -> str:
+    return f"print({tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())}))"
+
+
+CODE_FORM = StepForm(
+    lambda step: {"reasoning": step.reasoning, "code": f"```python\n{step.code}\n```"},
+    _code_of_call,
+)
+"""How an agent writes a step of code."""
 
 
 def code_of(reply: str) -> str:

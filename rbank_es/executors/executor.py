@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -19,9 +19,10 @@ from rbank_es.events import RunFinished, StepTaken
 from rbank_es.events.codec import encodable
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
+from rbank_es.executors.run_step import RunStep, stall_of
 from rbank_es.log.run_reader import read_run
 from rbank_es.models.reply_syntax import means_nothing
-from rbank_es.sandbox.step_outcome import NOTHING, LossCode, Measures, RecordingDiffers, SubmissionRefused
+from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused
 from rbank_es.system.error_messages import foreign_words
 from rbank_es.system.registry import Registry, checked_result
 from rbank_es.tools.runtime.run_meter import check_bounds
@@ -36,14 +37,6 @@ Interpreters = Callable[[], Any]
 """Makes an interpreter (dspy's `CodeInterpreter`) for one run; a `SandboxPool` is one. The caller shuts it down.
 
 It may have `execution_instructions`, which go to the agent."""
-
-Fault = (
-    Literal["unreadable", "no_code", "syntax", "raised", "no_sandbox", "refused", "unknown_tool", "tool_failed"]
-    | LossCode
-)
-"""Why a step failed: the reply could not be parsed, or held no code; its code can't be parsed, raised, found no
-sandbox, or lost its session (named by the cause); its submission was refused; no such tool; the tool returned an error.
-"""
 
 
 class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,21 +62,6 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
         check_bounds(self.bounds)
         if min(self.subcalls, self.output_chars, self.history_entries) < 0:
             raise BadInput("limits of a run can't be below 0")
-
-
-class RunStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One step as it was recorded. `index` counts from 1.
-
-    `code` is what ran: Python, or a tool call as JSON; empty where the reply held nothing to run. `output` is the whole
-    text that the agent is shown. `measures` are sizes after the step. `fault` says why it failed, if it did.
-    """
-
-    index: int
-    reasoning: str = ""
-    code: str = ""
-    output: str = ""
-    measures: Measures = NOTHING
-    fault: Fault | None = None
 
 
 FIELDS = ("answer", "sparql", "evidence")
@@ -168,8 +146,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     `submitted`: the agent called SUBMIT. `forced_at_limit`: its iterations or a bound of the run were used up (`bound`
     names it), and one more call asked for the answer; where that call failed, `error_code` says so and the answer is
     empty. `failed`: any other end. `error_code` is stable, for programs: the codes of `LmFailed` and
-    `SandboxUnavailable`, and unreadable, sandbox_exhausted, sandbox_failed, bound_spent, replay_differs, not_recorded,
-    unexpected.
+    `SandboxUnavailable`, and unreadable, sandbox_exhausted, sandbox_failed, bound_spent, stalled, replay_differs,
+    not_recorded, unexpected.
     """
 
     run: str
@@ -230,11 +208,12 @@ class Recorder:
     def next_step(self) -> int:
         """Begin a step, and return its index, from 1, which is recorded with calls of tools and models.
 
-        Raises `RunStopped` where an event of this run could not be recorded, no more calls may be made, or a bound of
-        the run is spent: look at `spent` before.
+        Raises `RunStopped` where an event of this run could not be recorded, no more calls may be made, the run stands
+        still although the agent was told, or a bound of the run is spent: look at `spent` before.
         """
         self._check()
         self._check_spoken()
+        self._check_headway()
         spent = self.spent
         if spent is not None:
             self._bound = spent.bound
@@ -246,10 +225,12 @@ class Recorder:
     def after_steps(self) -> None:
         """End the last step, because a limit is reached: later calls belong to none.
 
-        Raises `RunStopped` where an event of this run could not be recorded, or no more calls may be made.
+        Raises `RunStopped` where an event of this run could not be recorded, no more calls may be made, or the run
+        stands still.
         """
         self._check()
         self._check_spoken()
+        self._check_headway()
         spent = self.spent
         self._bound = spent.bound if spent is not None else "iterations"
         self._set_step(None)
@@ -286,7 +267,7 @@ class Recorder:
         except (RBankError, OSError) as error:
             raise RunStopped("not_recorded", f"step {step.index} could not be recorded: {error}") from error
         self._meter.wrote(event)
-        self.steps.append(step)
+        self.steps.append(msgspec.structs.replace(step, answered=self._meter.answered))
         self._check()
 
     def finished(self, result: RunResult) -> RunResult:
@@ -332,6 +313,12 @@ class Recorder:
         silent = self._lms.calls.silent if self._lms is not None else None
         if silent is not None:
             raise RunStopped(silent.code, f"the provider gave no word of the model: {silent.message}")
+
+    def _check_headway(self) -> None:
+        """Raise `RunStopped` if the agent went on as before after it was told: further steps would be in vain."""
+        stall = stall_of(self.steps)
+        if stall is not None and stall.is_final:
+            raise RunStopped("stalled", f"{stall.words}, though the agent was told after {stall.told_after}")
 
     def _check(self) -> None:
         if self.tools.session.unrecorded:

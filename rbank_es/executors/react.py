@@ -12,15 +12,18 @@ limit only.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from rbank_es.executors.agent_reply import Unreadable, ask_shortened, force_answer, shorten
+from rbank_es.executors.agent_reply import Unreadable, ask_shortened, force_answer
 from rbank_es.executors.agent_step import AgentTask, ask, extract_signature, signature_of
-from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep, Submission
+from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
 from rbank_es.executors.instructions import call_instructions
+from rbank_es.executors.run_step import RunStep
+from rbank_es.executors.shown_steps import ShownSteps, StepForm
 from rbank_es.executors.sub_calls import SubCalls, sub_calls
 from rbank_es.executors.tool_call import CallOutcome, call_tool, json_text, named_call, plain_arguments
 from rbank_es.sandbox.step_outcome import ERROR
@@ -49,10 +52,10 @@ class RecordedReAct(dspy.ReAct):
     def __init__(self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits) -> None:
         # No tools for dspy, because it would wrap and validate them.
         super().__init__(AgentTask, tools=[], max_iters=limits.iterations)
-        self._recorder, self._output_chars = recorder, limits.output_chars
+        self._recorder = recorder
         self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **subcalls.functions}
-        self._trajectory: list[dict[str, Any]] = []
-        self._left_out = 0
+        self._shown = ShownSteps(CALL_FORM, tools, limits.output_chars)
+        self._by_a_line = 0
         self.react = dspy.Predict(_signature(tools, limits))
         self.extract = dspy.Predict(extract_signature("trajectory"))
 
@@ -64,37 +67,43 @@ class RecordedReAct(dspy.ReAct):
             submission = self._step(inputs)
             if submission is not None:
                 return dspy.Prediction(ending=Ending("submitted", submission))
-        return dspy.Prediction(ending=force_answer(self._recorder, lambda: self._ask(self.extract, inputs)))
+        return dspy.Prediction(
+            ending=force_answer(self._recorder, lambda: self._ask(self.extract, inputs, advise=False))
+        )
 
     def _step(self, inputs: Mapping[str, Any]) -> Submission | None:
         index = self._recorder.next_step()
         action = self._ask(self.react, inputs)
         if isinstance(action, Unreadable):
-            thought, name, code = action.reply, "", ""
-            arguments: dict[str, Any] = {}
-            turn = CallOutcome(f"{ERROR}{action.reason}", fault="unreadable")
+            thought, code = action.reply, ""
+            turn = CallOutcome(f"{ERROR}{action.reason}", fault=action.code)
         else:
             thought = str(action.next_thought)
             name, arguments = named_call(str(action.next_tool_name), plain_arguments(action.next_tool_args))
             code = json_text({"tool": name, "args": arguments})
             self._recorder.begin_code()
             turn = call_tool(self._functions, name, arguments)
-        step = RunStep(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault)
-        self._recorder.step(step)
-        seen = shorten(turn.output, self._output_chars)
-        self._trajectory.append({"thought": thought, "tool_name": name, "tool_args": arguments, "observation": seen})
+        self._recorder.step(RunStep(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault))
         return turn.submission
 
-    def _ask(self, predict: Any, inputs: Mapping[str, Any]) -> Any:
+    def _ask(self, predict: Any, inputs: Mapping[str, Any], *, advise: bool = True) -> Any:
         """Ask the model about its steps so far."""
+        steps = self._recorder.steps
 
-        def ask_with(left_out: int) -> Any:
-            steps = enumerate(self._trajectory[left_out:], left_out)
-            shown = {f"{name}_{number}": value for number, step in steps for name, value in step.items()}
-            return ask(predict, **inputs, trajectory=self._format_trajectory(shown))
+        def ask_with(by_a_line: int) -> Any:
+            return ask(predict, **inputs, trajectory=self._shown.text(steps, by_a_line, advise=advise))
 
-        given, self._left_out = ask_shortened(ask_with, self._left_out, len(self._trajectory))
+        given, self._by_a_line = ask_shortened(ask_with, self._by_a_line, len(steps))
         return given
+
+
+def _fields_of(step: RunStep) -> dict[str, str]:
+    call = json.loads(step.code)
+    return {"next_thought": step.reasoning, "next_tool_name": call["tool"], "next_tool_args": json_text(call["args"])}
+
+
+CALL_FORM = StepForm(_fields_of, lambda tool, arguments: json_text({"tool": tool, "args": arguments}))
+"""How an agent writes a step of one call."""
 
 
 def _signature(tools: Toolbox, limits: RunLimits) -> Any:

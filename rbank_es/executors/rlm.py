@@ -9,7 +9,8 @@ Differences from dspy 3.4 (found in its source and by running it):
 - Tools are called without dspy's validation, because they validate and record their arguments themselves.
 - Instructions are this project's, a third as long, and the context is shown whole. dspy shows the first and last 500
   characters of a variable, which truncates instructions.
-- A prompt that is too long for the model leaves out earlier steps; in dspy it ends the run.
+- The history has the form of replies. A prompt that is too long for the model shows earlier steps by a line each; in
+  dspy it ends the run.
 - A failure of the call that forces the answer leaves the outcome `forced_at_limit`.
 """
 
@@ -20,10 +21,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dspy
-from dspy.primitives.repl_types import REPLHistory
 
 from rbank_es.executors.agent_reply import ask_shortened, force_answer
 from rbank_es.executors.agent_step import (
+    CODE_FORM,
     AgentTask,
     ask,
     code_signature,
@@ -34,6 +35,7 @@ from rbank_es.executors.agent_step import (
 )
 from rbank_es.executors.executor import Ending, Executor, Interpreters, Recorder, RunLimits
 from rbank_es.executors.instructions import code_instructions
+from rbank_es.executors.shown_steps import ShownSteps
 from rbank_es.executors.sub_calls import SubCalls, sub_calls
 
 if TYPE_CHECKING:
@@ -42,25 +44,6 @@ if TYPE_CHECKING:
 
 
 _HISTORY = "repl_history"
-
-
-class LaterSteps(REPLHistory):
-    """A history without its first `left_out` steps."""
-
-    left_out: int
-
-    def format(self) -> str:
-        """Return the remaining steps, with their original numbers."""
-        first = f"(Steps 1 to {self.left_out} are left out"
-        note = f"{first}: the prompt was too long with them. Variables are as they were.)"
-        steps = list(enumerate(self.entries))[self.left_out :]
-        return "\n".join([note, *(entry.format(index, self.max_output_chars) for index, entry in steps)])
-
-
-def _without(history: REPLHistory, left_out: int) -> REPLHistory:
-    if not left_out:
-        return history
-    return LaterSteps(entries=history.entries, max_output_chars=history.max_output_chars, left_out=left_out)
 
 
 class Rlm(Executor):
@@ -89,7 +72,8 @@ class RecordedRLM(_RLM):
         self._tools, self._limits, self._interpreters = tools, limits, interpreters
         self._inputs: dict[str, Any] = {}
         self._recorder, self._subcalls = recorder, subcalls
-        self._left_out = 0
+        self._shown = ShownSteps(CODE_FORM, tools, limits.output_chars)
+        self._by_a_line = 0
         super().__init__(
             AgentTask,
             max_iters=limits.iterations,
@@ -143,22 +127,24 @@ class RecordedRLM(_RLM):
         if self._recorder.spent is not None:
             return self._extract_fallback(variables, history, output_field_names)
         index = self._recorder.next_step()
-        action = self._ask(self.generate_action, history, iteration=f"{iteration + 1}/{self.max_iters}")
+        action = self._ask(self.generate_action, iteration=f"{iteration + 1}/{self.max_iters}")
         run = partial(run_code, repl, variables=input_args)
-        step, submission = take_code_step(self._recorder, index, action, run)
+        submission = take_code_step(self._recorder, index, action, run)
         if submission is not None:
             return dspy.Prediction(ending=Ending("submitted", submission))
-        return history.append(reasoning=step.reasoning, code=step.code, output=step.output)
+        return history
 
-    def _extract_fallback(self, variables: list[Any], history: REPLHistory, output_field_names: list[str]) -> Any:
-        ending = force_answer(self._recorder, lambda: self._ask(self.extract, history))
+    def _extract_fallback(self, variables: list[Any], history: Any, output_field_names: list[str]) -> Any:
+        ending = force_answer(self._recorder, lambda: self._ask(self.extract, advise=False))
         return dspy.Prediction(ending=ending)
 
-    def _ask(self, predict: Any, history: REPLHistory, **inputs: Any) -> Any:
+    def _ask(self, predict: Any, *, advise: bool = True, **inputs: Any) -> Any:
         """Ask the model about its steps so far."""
+        steps = self._recorder.steps
 
-        def ask_with(left_out: int) -> Any:
-            return ask(predict, **self._inputs, **inputs, **{_HISTORY: _without(history, left_out).format()})
+        def ask_with(by_a_line: int) -> Any:
+            shown = self._shown.text(steps, by_a_line, advise=advise)
+            return ask(predict, **self._inputs, **inputs, **{_HISTORY: shown})
 
-        given, self._left_out = ask_shortened(ask_with, self._left_out, len(history))
+        given, self._by_a_line = ask_shortened(ask_with, self._by_a_line, len(steps))
         return given

@@ -7,14 +7,13 @@ Otherwise the total length of prompts would grow with the square of the steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from rbank_es import limits as lim
-from rbank_es.executors.agent_reply import ask_shortened, force_answer, shorten
+from rbank_es.executors.agent_reply import ask_shortened, force_answer
 from rbank_es.executors.agent_step import (
+    CODE_FORM,
     CodeOutcome,
     ask,
     code_signature,
@@ -24,8 +23,9 @@ from rbank_es.executors.agent_step import (
     run_code,
     take_code_step,
 )
-from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep
+from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits
 from rbank_es.executors.instructions import code_instructions
+from rbank_es.executors.shown_steps import ShownSteps
 from rbank_es.executors.sub_calls import sub_calls
 from rbank_es.sandbox.step_outcome import LOSSES
 
@@ -48,17 +48,24 @@ class Scratchpad(Executor):
         execution = getattr(interpreters, "execution_instructions", "")
         predict = dspy.Predict(code_signature(code_instructions(tools, limits, execution, _SHOWN), "scratchpad"))
         with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
-            return _Pad({"context": context, "question": task}, recorder, limits, interpreter, predict).run()
+            shown = ShownSteps(CODE_FORM, tools, limits.output_chars)
+            return _Pad({"context": context, "question": task}, recorder, limits, interpreter, predict, shown).run()
 
 
 class _Pad:
     """One run."""
 
     def __init__(
-        self, inputs: dict[str, str], recorder: Recorder, limits: RunLimits, interpreter: Any, predict: Any
+        self,
+        inputs: dict[str, str],
+        recorder: Recorder,
+        limits: RunLimits,
+        interpreter: Any,
+        predict: Any,
+        shown: ShownSteps,
     ) -> None:
         self._inputs, self._recorder, self._limits = inputs, recorder, limits
-        self._interpreter, self._predict = interpreter, predict
+        self._interpreter, self._predict, self._shown = interpreter, predict, shown
         self._is_given = False
         self._shown_by_a_line = 0
 
@@ -71,13 +78,13 @@ class _Pad:
             if submitted is not None:
                 return submitted
         extract = dspy.Predict(extract_signature("scratchpad"))
-        return force_answer(self._recorder, lambda: self._ask(extract))
+        return force_answer(self._recorder, lambda: self._ask(extract, advise=False))
 
     def _step(self, number: int) -> Ending | None:
         index = self._recorder.next_step()
         iteration = f"{number}/{self._limits.iterations}"
         action = self._ask(self._predict, iteration=iteration)
-        _, submission = take_code_step(self._recorder, index, action, self._run_code)
+        submission = take_code_step(self._recorder, index, action, self._run_code)
         return Ending("submitted", submission) if submission is not None else None
 
     def _run_code(self, reply: str, wall_s: float) -> tuple[str, CodeOutcome]:
@@ -87,34 +94,14 @@ class _Pad:
             self._is_given = ran.fault not in LOSSES
         return code, ran
 
-    def _ask(self, predict: Any, **inputs: Any) -> Any:
+    def _ask(self, predict: Any, *, advise: bool = True, **inputs: Any) -> Any:
         """Ask the model about its steps so far."""
         steps = self._recorder.steps
 
         def ask_with(by_a_line: int) -> Any:
-            return ask(predict, **self._inputs, **inputs, scratchpad=history_of(steps, by_a_line, self._limits))
+            return ask(predict, **self._inputs, **inputs, scratchpad=self._shown.text(steps, by_a_line, advise=advise))
 
         # Once shortened, a history stays so, because the model's limit doesn't grow.
         earlier = max(self._shown_by_a_line, len(steps) - self._limits.history_entries)
         given, self._shown_by_a_line = ask_shortened(ask_with, earlier, len(steps))
         return given
-
-
-def history_of(steps: Sequence[RunStep], whole_from: int, limits: RunLimits) -> str:
-    """Return the history of a prompt: each of the first `whole_from` steps as a line, the others whole."""
-    if not steps:
-        return "You have not taken a step yet."
-    lines = [_line(step) for step in steps[:whole_from]]
-    return "\n".join([*lines, *(_whole(step, limits.output_chars) for step in steps[whole_from:])])
-
-
-def _line(step: RunStep) -> str:
-    half = lim.SCRATCHPAD_LINE_CHARS // 2
-    code, output = (" ".join(text.split())[:half] for text in (step.code or step.reasoning, step.output))
-    return f"Step {step.index} (shortened): {code} -> {output}"
-
-
-def _whole(step: RunStep, output_chars: int) -> str:
-    reasoning = f"Reasoning: {step.reasoning}\n" if step.reasoning else ""
-    code = f"```python\n{step.code}\n```\n" if step.code else ""
-    return f"=== Step {step.index} ===\n{reasoning}{code}Output:\n{shorten(step.output, output_chars)}"

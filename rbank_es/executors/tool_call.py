@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from rbank_es import limits as lim
 from rbank_es.events.codec import encodable
-from rbank_es.executors.executor import Fault, Submission
+from rbank_es.executors.executor import Submission
+from rbank_es.executors.run_step import Fault
 from rbank_es.sandbox.step_outcome import SubmissionRefused
 
 SUBMIT = "SUBMIT"

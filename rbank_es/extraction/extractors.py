@@ -2,7 +2,7 @@
 
 An extraction with no items, or fewer than the model gave, has a reason that begins with a code:
 
-    nothing_happened       the agent did nothing from which anything could be learned; no model was asked
+    nothing_happened       the agent did nothing, or none of its replies could be read; no model was asked
     undecided              nobody decided whether the run succeeded; no model was asked
     unsure                 the model that judged was less confident than the judging policy requires; no model was asked
     ungrounded             a success that names terms that the ontology doesn't have; no model was asked
@@ -82,7 +82,8 @@ def extract(
     kind: Kind = "success" if verdict.verdict == "success" else "failure"
     pending = _PendingExtraction(kind, [(run, verdict)], rule, facts)
     if run.empty:
-        return pending.blank.without("nothing_happened", "the agent took no step and gave no answer")
+        words = "no reply of the agent could be read" if run.steps else "the agent took no step and gave no answer"
+        return pending.blank.without("nothing_happened", words)
     barred = verdict.bar(grounded=rule.grounded)
     if barred is not None:
         return pending.blank.without(*barred)

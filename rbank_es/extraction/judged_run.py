@@ -27,20 +27,29 @@ _LEAST_CLIP_CHARS = 80
 
 _TEXTS = ("reasoning", "code", "output")
 
+UNREAD = frozenset({"unreadable", "bad_response", "no_code"})
+"""Error codes of steps in which nothing was done, because the reply could not be read or held nothing to do."""
+
 
 class PastStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of an agent: its reasoning, its code and the output. `index` counts from 1."""
+    """A step of an agent: its reasoning, its code and the output. `index` counts from 1.
+
+    `unread`: the model's reply could not be read, so that nothing was done.
+    """
 
     index: int
     reasoning: str = ""
     code: str = ""
     output: str = ""
+    unread: bool = False
 
     @classmethod
     def of(cls, given: Any, index: int) -> PastStep:
         """Return the step that a mapping's keys or an object's attributes describe; `index` if it has none."""
-        own = _get(given, "index")
-        return cls(index=own if isinstance(own, int) else index, **{name: _text(_get(given, name)) for name in _TEXTS})
+        own, fault = _get(given, "index"), _get(given, "fault")
+        unread = _get(given, "unread") is True or (isinstance(fault, str) and fault in UNREAD)
+        texts = {name: _text(_get(given, name)) for name in _TEXTS}
+        return cls(index=own if isinstance(own, int) else index, unread=unread, **texts)
 
 
 class PastRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +92,13 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def empty(self) -> bool:
-        """Whether the agent did nothing from which anything could be learned."""
-        return not (self.steps or self.answer.strip() or self.sparql.strip())
+        """Whether the agent did nothing from which anything could be learned: it acted in no step that could be read.
+
+        Without any step, an answer is an act; behind unread ones it is a guess.
+        """
+        if self.steps:
+            return all(step.unread for step in self.steps)
+        return not (self.answer.strip() or self.sparql.strip())
 
     @property
     def ending(self) -> str:
@@ -204,7 +218,9 @@ def _act(bank: Bank, act: StepTaken | ToolCalled, index: int) -> PastStep:
 
 def _recorded(bank: Bank, event: StepTaken) -> PastStep:
     texts = {name: bank.text(getattr(event, name)) or "" for name in _TEXTS}
-    return PastStep(index=event.index, **{name: _previewed(event, name, text) for name, text in texts.items()})
+    unread = event.error_code in UNREAD
+    said = {name: _previewed(event, name, text) for name, text in texts.items()}
+    return PastStep(index=event.index, unread=unread, **said)
 
 
 def _called(bank: Bank, event: ToolCalled, index: int) -> PastStep:

@@ -27,8 +27,8 @@ PROVIDERS = frozenset(
 ) | frozenset({"unknown_model", "no_credit"})
 """Error codes of a model's provider: what came was not the model's word, so it is no evidence about the agent."""
 
-AGENTS_OWN = frozenset(
-    {"unreadable", "sandbox_exhausted", "bound_spent", "response_too_long", "context_too_long", "request_too_long"}
+AGENTS_OWN = frozenset({"unreadable", "stalled", "sandbox_exhausted", "bound_spent"}) | frozenset(
+    {"response_too_long", "context_too_long", "request_too_long"}
 )
 """Error codes of failures that the agent caused. A run that failed for another reason says nothing about the agent: it
 is neither judged nor learned from, and a resumed loop runs its task again."""

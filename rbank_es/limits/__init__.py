@@ -389,8 +389,8 @@ HISTORY_ENTRIES = 4
 # What an agent is shown of a reply of its own that could not be parsed, and of the reason.
 REPLY_SHOWN_CHARS = 1_000
 REPLY_REASON_CHARS = 300
-# Characters of the one line of a scratchpad's step that is no longer shown whole.
-SCRATCHPAD_LINE_CHARS = 200
+# Characters of the one line of a step that is no longer shown whole.
+STEP_LINE_CHARS = 200
 # Prompts of one batch of sub-calls that are sent side by side (source: dspy.RLM).
 SUB_CALLS_AT_ONCE = 8
 # -------------------- judging

@@ -1,5 +1,9 @@
 """Limits of a model's reply, by the role that it answers in, and of what its server says of itself."""
 
+# Steps in a row that fail in the same way or make the same call, and steps without an answer of any tool, after which
+# an agent is told; if the next is such a step too, the run ends. Small models were seen to repeat a call to the limit.
+STALL_REPEATS = 3
+STALL_BARREN = 6
 # Tokens of a reply, where nothing else is asked for: models that miss their end go on until a bound ends them. A step
 # or a list of items is at most a page of code or prose, a judgment a word and two sentences.
 AGENT_REPLY_TOKENS = 2_048

@@ -344,7 +344,8 @@ SPENT: dict[str, tuple[dict[str, float], str | None]] = {
     "bytes of the run": ({"run_log_bytes": 60_000}, "run_log_bytes"),
     "time of the run": ({"run_wall_s": 0.000_1}, "run_wall_s"),
 }
-LOOKS = code("for n in range(5): last = sparql_query('SELECT ?l { ?l a lt:Lighthouse }'); event_log({'n': last['ok']})")
+_LOOKS = "for n in range(5): last = sparql_query('SELECT ?l { ?l a lt:Lighthouse }'); event_log({'n': last['ok']})"
+LOOKS = [code(f"{_LOOKS}  # {word}") for word in ("one", "two", "three", "four", "five", "six")]
 
 
 @pytest.mark.parametrize(
@@ -353,11 +354,14 @@ LOOKS = code("for n in range(5): last = sparql_query('SELECT ?l { ?l a lt:Lighth
 def test_a_run_that_spent_a_bound_comes_out_the_same_again(tmp_path: Path, what: str) -> None:
     given, bound = SPENT[what]
     with quick(tmp_path / "bank") as bank:
-        said: list[Any] = [LOOKS, LOOKS, LOOKS, LOOKS, answer("Two.")]
+        said: list[Any] = [*LOOKS[:4], answer("Two.")]
         if bound == "run_wall_s":
             said = said[-1:]
         elif bound is not None:
-            said = [lambda request: answer("Two.") if "used up" in str(request.system) else LOOKS] * 6
+            said = [
+                lambda request, looks=looks: answer("Two.") if "used up" in str(request.system) else looks
+                for looks in LOOKS
+            ]
         bounds = RunBounds(**given)  # type: ignore[arg-type]
         ran(bank, said, tasks=TASKS[:1], bounds=bounds, iterations=4, executor="scratchpad")
         [end] = [event for event in bank.events() if isinstance(event, RunFinished)]

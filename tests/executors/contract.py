@@ -21,6 +21,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled, StepTaken, ToolCalled
 from rbank_es.executors.executor import Interpreters
+from rbank_es.judging.run_outcome import is_agents_own
 from rbank_es.models.model_call import RetryableFailure, failed
 from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.scripted_model import rendered
@@ -127,7 +128,7 @@ class ExecutorContract:
     def test_a_provider_that_falls_silent_costs_a_step_of_a_run_in_which_the_model_spoke(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, self.calls("find", word="rock"), "", "", "", self.submits())
         result = made.run(self.name, self.interpreters)
-        assert (result.outcome, [step.fault for step in result.steps]) == ("submitted", [None, "unreadable", None])
+        assert (result.outcome, [step.fault for step in result.steps]) == ("submitted", [None, "bad_response", None])
 
     def test_a_model_that_fails_at_the_forced_answer_leaves_the_outcome(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, self.calls("find", word="rock"), LmFailed("refused", "no", "ask otherwise"))
@@ -277,6 +278,25 @@ class ExecutorContract:
         result = made.run(self.name, self.interpreters)
         assert len(result.steps[0].reasoning) <= limits.REPLY_SHOWN_CHARS + 1
         assert len(made.turns.prompt(1)) < len(made.turns.prompt(0)) + 2 * limits.REPLY_SHOWN_CHARS
+
+    @pytest.mark.parametrize("how", ["unreadable", "same call", "same failure", "no answer"])
+    def test_a_run_that_stands_still_is_told_and_then_ended_without_an_answer(self, tmp_path: Path, how: str) -> None:
+        """Its failure is the agent's own, and its other steps are not asked for."""
+        said = {
+            "unreadable": ["prose", "more prose", "prose", "prose again"],
+            "same call": [self.calls("find", word="rock")] * 4,
+            "same failure": [self.calls("refuse", word="x")] * 4,
+            "no answer": [self.calls("refuse", word=word) for word in "abcdefg"],
+        }[how]
+        made = self.setting(tmp_path, *said, self.submits())
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.error_code, result.iterations) == ("failed", "stalled", len(said))
+        assert f"the last {len(said)} steps" in str(result.error) and made.end.answer is None
+        assert is_agents_own(result.outcome, result.error_code)
+        last = self.setting(tmp_path / "last", *said, self.submits())
+        assert last.run(self.name, self.interpreters, iterations=len(said)).error_code == "stalled"
+        saved = self.setting(tmp_path / "saved", *said[:-1], self.submits())
+        assert saved.run(self.name, self.interpreters).outcome == "submitted"
 
     def test_nothing_but_unreadable_replies_ends_at_the_limit(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, *["prose"] * 4)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rbank_es.errors import LmFailed
-from rbank_es.executors.executor import EXECUTORS, FIELDS, Ending, Executor, Fault, RunLimits, RunStep, Submission
+from rbank_es.executors.executor import EXECUTORS, FIELDS, Ending, Executor, RunLimits, Submission
+from rbank_es.executors.run_step import Fault, RunStep
 from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Plain(Executor):
             except LmFailed as failure:
                 if failure.code != "bad_response":
                     raise
-                return Unreadable("", unreadable(failure.message), failure.code)
+                return Unreadable("", unreadable(failure.message), "bad_response")
             except ValueError as error:
                 return Unreadable(str(reply)[:1_000], unreadable(str(error)))
 
@@ -64,8 +65,8 @@ class Plain(Executor):
             recorder.next_step()
             action, left_out = ask_shortened(ask, left_out, len(recorder.steps))
             if isinstance(action, Unreadable):
-                output, fault, submission = ERROR + action.reason, "unreadable", None
-                step = RunStep(index=index, reasoning=action.reply, output=output, fault="unreadable")
+                output, fault, submission = ERROR + action.reason, action.code, None
+                step = RunStep(index=index, reasoning=action.reply, output=output, fault=fault)
             else:
                 output, fault, submission = called(functions, action["tool"], action.get("args", {}))
                 code = json.dumps({"tool": action["tool"], "args": action.get("args", {})})

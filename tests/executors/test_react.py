@@ -116,10 +116,10 @@ class TestReact(SectionReplies):
         assert "X" * 50 not in made.turns.prompt() and "characters left out" in made.turns.prompt()
         assert "X" * 9_000 in str(made.steps[0].output)
 
-    def test_earlier_steps_are_forgotten_where_the_prompt_is_too_long(self, tmp_path: Path) -> None:
+    def test_earlier_steps_are_shortened_where_the_prompt_is_too_long(self, tmp_path: Path) -> None:
         too_long = LmFailed("context_too_long", "too long", "choose another model")
         said = [call("find", {"word": "oldest"}), call("find", {"word": "newer"}), too_long, self.submits()]
         made = self.setting(tmp_path, *said)
         made.run(self.name)
-        assert "oldest" not in made.turns.prompt() and "thought_0" not in made.turns.prompt()
-        assert "newer" in made.turns.prompt() and "thought_1" in made.turns.prompt()
+        assert "Step 1 (shortened)" in made.turns.prompt() and "Step 1 gave:" not in made.turns.prompt()
+        assert "newer" in made.turns.prompt() and "Step 2 gave:" in made.turns.prompt()

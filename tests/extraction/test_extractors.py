@@ -14,6 +14,7 @@ from rbank_es import extraction, limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled, MemoriesExtracted
+from rbank_es.executors.run_step import RunStep
 from rbank_es.extraction import (
     Extraction,
     Judgment,
@@ -173,6 +174,18 @@ def test_nothing_is_learned_from_a_run_in_which_nothing_happened(tmp_path: Path)
     with extractor(tmp_path, GOOD) as (bank, lms, _):
         made = extract(PastRun(task=TASK, outcome="failed", error="no model"), TASK, LOST, lms)
         assert (made.code, called(bank)) == ("nothing_happened", [])
+
+
+@pytest.mark.parametrize("fault", ["unreadable", "bad_response", "no_code"])
+def test_nothing_is_learned_from_a_run_of_which_no_reply_could_be_read(tmp_path: Path, fault: str) -> None:
+    """Its forced answer is a guess; one readable step is enough."""
+    unread = RunStep(index=1, reasoning="How many? Ten.", output="[Error] prose", fault=fault)  # type: ignore[arg-type]
+    run = SimpleNamespace(steps=[unread, unread], answer="Ten.", outcome="forced_at_limit")
+    with extractor(tmp_path, GOOD) as (bank, lms, _):
+        made = extract(run, TASK, LOST, lms)
+        assert (made.code, called(bank)) == ("nothing_happened", []) and "no reply" in made.reason
+        run.steps.append(RunStep(index=3, code="print(1)", output="1"))
+        assert extract(run, TASK, LOST, lms).items
 
 
 def test_nothing_is_ever_learned_from_a_scoring_judgment(tmp_path: Path) -> None:

@@ -129,11 +129,13 @@ def test_the_steps_of_a_run_are_those_of_its_events(bank: Bank) -> None:
             StepTaken(run="r", index=1, reasoning="a", code="b", output=long),
             StepTaken(run="other", index=1, code="c"),
             StepTaken(run="r", index=2, code="d", previews=("code",)),
+            StepTaken(run="r", index=3, reasoning="prose", error_code="unreadable"),
         ]
     )
     assert past_run(bank, "r").steps == (
         PastStep(index=1, reasoning="a", code="b", output=long),
         PastStep(index=2, code="d…"),
+        PastStep(index=3, reasoning="prose", unread=True),
     )
 
 

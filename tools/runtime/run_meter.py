@@ -50,6 +50,8 @@ class RunMeter:
         self._code_at: float | None = None
         self._step: int | None = None
         self._of_step, self._of_run = _Counts(), _Counts()
+        self.answered = 0
+        """Calls of tools in this step that succeeded."""
         self._refused: Excess | None = None
         self._recorded: set[str] = set()
 
@@ -63,6 +65,7 @@ class RunMeter:
         """Begin a step, whose bounds are all there again; None after the last."""
         with self._mutex:
             self._step, self._code_at, self._of_step = step, None, _Counts()
+            self.answered = 0
             self._recorded.clear()
 
     def begin_code(self) -> None:

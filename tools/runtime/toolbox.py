@@ -331,7 +331,9 @@ class Toolbox:
                 return tool.refusal(excess)
             self._calls += 1
             self.session.call = f"call-{self._calls}"
-            return tool.call(given, named, excess)
+            reply = tool.call(given, named, excess)
+            meter.answered += reply["ok"] is True
+            return reply
 
     def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Call a tool by name. A failure is data: `{"ok": false, "error": {code, message, hint}}`.

@@ -259,7 +259,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "on_one_verdict": (NUMBER, "active items that rest on one verdict alone"),
     "ontology": (ID, "the ontology that the task is about; null: none"),
     "origin": (ID, "the bank that recorded the event first; null: this one"),
-    "outcome": (NAME, "how the run ended: submitted, forced_at_limit, stalled, failed; null: it didn't yet"),
+    "outcome": (NAME, "how the run ended: submitted, forced_at_limit, failed; null: it didn't yet"),
     "overruled": (BOOLEAN, "whether the verdict that stands overruled another; null: nobody judged the run"),
     "bank_health.overruled": (NUMBER, "runs whose verdict was overruled"),
     "overruled_seq": (POSITION, "the judgment that overruled this one; null: none did"),

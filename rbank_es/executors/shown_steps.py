@@ -1,0 +1,84 @@
+"""The history of a run as a prompt shows it: steps in the form of replies, because models imitate what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rbank_es import limits
+from rbank_es.executors.agent_reply import shorten
+from rbank_es.executors.run_step import RunStep, stall_of
+from rbank_es.models.prompt import unmarked
+from rbank_es.models.scripted_model import rendered
+from rbank_es.sparql.example_query import example_query
+
+if TYPE_CHECKING:
+    from rbank_es.tools.runtime.toolbox import Toolbox
+
+
+class StepForm(NamedTuple):
+    """How an executor's agent writes a step.
+
+    `fields_of` returns the output fields of the reply that a step came from, in order; `code_of` returns the code of a
+    step that makes one call.
+    """
+
+    fields_of: Callable[[RunStep], Mapping[str, str]]
+    code_of: Callable[[str, Mapping[str, Any]], str]
+
+
+class ShownSteps:
+    """The history of one run, in the form of its executor."""
+
+    def __init__(self, form: StepForm, tools: Toolbox, output_chars: int) -> None:
+        """Show at most `output_chars` characters of each output; `tools` are those of the run."""
+        self._form, self._output_chars = form, output_chars
+        self._example = working_call(tools)
+
+    def text(self, steps: Sequence[RunStep], by_a_line: int = 0, *, advise: bool = True) -> str:
+        """Return the history of a prompt, with advice at a standstill.
+
+        The first `by_a_line` steps, and those that failed, take a line each. The latest is shown whole even if it
+        failed; of an unreadable reply only the beginning.
+        """
+        last = len(steps) - 1
+        shown = [
+            self._whole(step) if at >= by_a_line and (at == last or step.fault is None) else line_of(step)
+            for at, step in enumerate(steps)
+        ]
+        return "\n\n".join([*shown, *(self._advice(steps) if advise else ())]) or "You have not taken a step yet."
+
+    def _whole(self, step: RunStep) -> str:
+        if not step.code:
+            began = " ".join(unmarked(step.reasoning).split())[: limits.STEP_LINE_CHARS]
+            return f"Step {step.index}: {unmarked(step.output)}" + (f" It began: {began}" if began else "")
+        output = shorten(step.output, self._output_chars)
+        return f"{self._said(step)}Step {step.index} gave:\n{unmarked(output)}"
+
+    def _said(self, step: RunStep) -> str:
+        return rendered({name: unmarked(text) for name, text in self._form.fields_of(step).items()})
+
+    def _advice(self, steps: Sequence[RunStep]) -> list[str]:
+        stall = stall_of(steps)
+        if stall is None:
+            return []
+        warning = f"Stop: {stall.words}. If the next step does too, the run ends. Do something else."
+        if self._example is None:
+            return [warning]
+        step = RunStep(index=0, reasoning="I look at what there is.", code=self._form.code_of(*self._example))
+        return [f"{warning} A whole reply that works here:", self._said(step).rstrip()]
+
+
+def working_call(tools: Toolbox) -> tuple[str, Mapping[str, Any]] | None:
+    """Return a tool and its arguments that find something in the run's source; None where no such call is known."""
+    query = example_query(tools.session.source)
+    if query is not None and "sparql_query" in tools.functions:
+        return "sparql_query", {"query": query}
+    return ("sparql_schema", {}) if "sparql_schema" in tools.functions else None
+
+
+def line_of(step: RunStep) -> str:
+    """Return a step in a line: the beginnings of its code and of its output."""
+    half = limits.STEP_LINE_CHARS // 2
+    code, output = (" ".join(unmarked(text).split())[:half] for text in (step.code, step.output))
+    return f"Step {step.index} (shortened): " + (f"{code} -> {output}" if code else output)

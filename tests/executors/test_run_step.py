@@ -1,0 +1,94 @@
+"""When a run stands still: counted over its steps alone, told once, final when the next step goes on as before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rbank_es.executors.run_step import RunStep, stall_of
+from rbank_es.limits import reply_limits
+
+KEYS = ("01a7", "01b9", "02c4", "77d1")
+
+
+def steps(*made: dict[str, Any]) -> list[RunStep]:
+    return [RunStep(index=index, **each) for index, each in enumerate(made, 1)]
+
+
+def prose(number: int) -> dict[str, Any]:
+    return {"fault": "unreadable", "output": f"[Error] it was cut at {number} tokens"}
+
+
+def asked(number: int) -> dict[str, Any]:
+    return {"code": '{"tool": "g_stats", "args": {}}', "output": f"key {KEYS[number]}, 3 rows", "answered": 1}
+
+
+def wrong(number: int) -> dict[str, Any]:
+    return {"code": f"x{number}", "fault": "raised", "output": f"NameError: x{number}"}
+
+
+def varied(number: int) -> dict[str, Any]:
+    return {"code": f"print('{'abcdefg'[number]}')", "output": "abcdefg"[number]}
+
+
+def fails_otherwise(number: int) -> dict[str, Any]:
+    return {"code": "abcdefgh"[number], "fault": "tool_failed", "output": "abcdefgh"[number]}
+
+
+STANDSTILLS = [
+    (prose, reply_limits.STALL_REPEATS, "failed in the same way"),
+    (wrong, reply_limits.STALL_REPEATS, "failed in the same way"),
+    (asked, reply_limits.STALL_REPEATS, "made the same call"),
+    (varied, reply_limits.STALL_BARREN, "had no answer of a tool"),
+    (fails_otherwise, reply_limits.STALL_BARREN, "had no answer of a tool"),
+]
+
+
+@pytest.mark.parametrize(("made", "least", "what"), STANDSTILLS)
+def test_a_standstill_is_told_once_and_is_final_with_the_next_step(made: Any, least: int, what: str) -> None:
+    for number in range(least + 2):
+        found = stall_of(steps(*(made(at % 7 if made is not asked else at % 4) for at in range(number))))
+        if number < least:
+            assert found is None
+        else:
+            assert found is not None
+            assert (found.what, found.steps, found.is_final) == (what, number, number > least)
+            assert found.words == f"the last {number} steps {what}"
+
+
+@pytest.mark.parametrize(("made", "least", "_"), STANDSTILLS)
+def test_a_step_that_makes_headway_ends_a_standstill(made: Any, least: int, _: str) -> None:
+    headway = {"code": "look()", "output": "new", "answered": 1}
+    assert stall_of(steps(*(made(at) for at in range(least - 1)), headway)) is None
+    assert stall_of(steps(*(made(at) for at in range(least - 1)), headway, made(0))) is None
+
+
+def test_work_on_an_earlier_answer_is_headway_and_failures_behind_one_are_not() -> None:
+    first = {"code": "r = sparql_query(q)", "answered": 1}
+    assert stall_of(steps(first, *map(varied, range(7)))) is None
+    found = stall_of(steps(first, *map(fails_otherwise, range(7))))
+    assert found is not None and found.is_final
+
+
+def test_what_was_not_the_models_word_is_no_standstill() -> None:
+    silent = {"fault": "bad_response", "output": "[Error] the answer is empty"}
+    assert stall_of(steps(*[silent] * 9)) is None
+    assert stall_of(steps(prose(1), silent, prose(2), silent, prose(3))) is None
+
+
+def test_the_same_code_with_another_outcome_is_another_call() -> None:
+    """A loop over pages has the same code in each step."""
+    pages = [{"code": "at += 50; print(sparql_slice(r, at))", "output": word, "answered": 1} for word in "abcd"]
+    assert stall_of(steps(*pages)) is None
+
+
+@given(st.lists(st.sampled_from([prose, asked, wrong, varied, fails_otherwise]), max_size=12))
+def test_a_final_standstill_was_told_one_step_before(kinds: list[Any]) -> None:
+    made = steps(*(kind(number % 4) for number, kind in enumerate(kinds)))
+    found = stall_of(made)
+    if found is not None and found.is_final:
+        before = stall_of(made[:-1])
+        assert before is not None

@@ -1,0 +1,76 @@
+"""The history of a run in the form of replies, and the reply that works: made from the run's own source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox.sandboxes import require_dspy
+
+require_dspy()
+import dspy  # noqa: E402
+
+from rbank_es.data import lights  # noqa: E402
+from rbank_es.executors.agent_step import CODE_FORM, code_of  # noqa: E402
+from rbank_es.executors.react import CALL_FORM  # noqa: E402
+from rbank_es.executors.run_step import RunStep  # noqa: E402
+from rbank_es.executors.shown_steps import ShownSteps, StepForm, line_of  # noqa: E402
+from rbank_es.models.adapter import adapter  # noqa: E402
+from rbank_es.tools.runtime.toolbox import Toolbox, build_tools  # noqa: E402
+from tests.tools.tool_sessions import bank_at  # noqa: E402
+
+CALL: Any = dspy.Signature("question -> next_thought: str, next_tool_name: str, next_tool_args: dict[str, Any]")
+CODE: Any = dspy.Signature("question -> reasoning, code")
+STUCK = [RunStep(index=index, reasoning="Well.", output="[Error] prose", fault="unreadable") for index in (1, 2, 3)]
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Iterator[Toolbox]:
+    with build_tools(bank_at(tmp_path / "bank"), run="r", source=lights().ontology) as built:
+        yield built
+
+
+def told(form: StepForm, tools: Toolbox) -> str:
+    """The reply that works, as it is shown at a standstill."""
+    shown = ShownSteps(form, tools, 1_000).text(STUCK)
+    return shown.split("A whole reply that works here:")[1]
+
+
+def test_the_call_that_an_agent_is_shown_finds_something(tools: Toolbox) -> None:
+    read = adapter().parse(CALL, told(CALL_FORM, tools))
+    answered = tools.call(read["next_tool_name"], read["next_tool_args"])
+    assert answered["ok"] and answered["rows"] > 0
+
+
+def test_the_code_that_an_agent_is_shown_finds_something(tools: Toolbox) -> None:
+    printed: list[Any] = []
+    exec(code_of(adapter().parse(CODE, told(CODE_FORM, tools))["code"]), {**tools.functions, "print": printed.append})
+    assert printed[0]["ok"] and printed[0]["rows"] > 0
+
+
+def test_without_a_known_schema_the_schema_is_asked_for_and_without_a_source_nothing_is_shown(tmp_path: Path) -> None:
+    bank = bank_at(tmp_path / "bank")
+    with build_tools(bank, run="r", endpoint="http://127.0.0.1:9/sparql") as remote:
+        assert adapter().parse(CALL, told(CALL_FORM, remote))["next_tool_name"] == "sparql_schema"
+    with build_tools(bank, run="s") as alone:
+        assert ShownSteps(CODE_FORM, alone, 1_000).text(STUCK).endswith("Do something else.")
+
+
+def test_advice_is_left_out_where_the_answer_is_forced(tools: Toolbox) -> None:
+    shown = ShownSteps(CODE_FORM, tools, 1_000)
+    assert "Stop:" in shown.text(STUCK) and "Stop:" not in shown.text(STUCK, advise=False)
+
+
+def test_a_history_grows_by_a_line_a_step_where_earlier_steps_are_shortened(tools: Toolbox) -> None:
+    steps = [
+        RunStep(index=n, reasoning="r" * 500, code=chr(96 + n) * 2_000, output="o" * 4_000, answered=1)
+        for n in range(1, 27)
+    ]
+    shown = ShownSteps(CODE_FORM, tools, 10_000)
+    sizes = [len(shown.text(steps[:n], n - 4)) for n in range(10, 26)]
+    assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) < 300
+    assert line_of(steps[0]) == f"Step 1 (shortened): {'a' * 100} -> {'o' * 100}"
+    assert shown.text([]) == "You have not taken a step yet."
