@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -22,10 +23,12 @@ from rbank_es.cli.shared.agent_options import (
 )
 from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import NumberRange
+from rbank_es.cli.shared.ending_table import endings_of, print_endings
 from rbank_es.cli.shared.experiment_rate import rate
 from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
 from rbank_es.cli.shared.experiment_simulate import simulate
 from rbank_es.cli.shared.interruption import interruptible
+from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.cli.shared.ontology_options import open_named
 from rbank_es.cli.shared.output import (
     Cell,
@@ -47,6 +50,7 @@ from rbank_es.events.run_totals import known_sum
 from rbank_es.limits import experiment_limits
 
 if TYPE_CHECKING:
+    from rbank_es.answers.endings import EndingRow
     from rbank_es.events.run_events import Role, Trial
     from rbank_es.experiments.definition import Condition, Experiment
     from rbank_es.experiments.materials import Materials
@@ -216,12 +220,15 @@ def run(name: str, as_json: bool, **given: Any) -> None:
             _print_plan(planned(materials, prices), as_json=as_json)
             return
         folder = Path(given["into"] or Path("experiments") / chosen.name)
-        outcomes = _run(materials, folder, given)
+        live = LoopDisplay()
+        outcomes = _run(materials, folder, given, live)
+    endings = endings_of(live.ends)
     scripted = any(choice.scripted for choice in chosen.models.values())
     if as_json:
-        echo_json({"experiment": chosen.name, "folder": str(folder), "scripted": scripted, "trials": outcomes})
+        facts = {"experiment": chosen.name, "folder": str(folder), "scripted": scripted}
+        echo_json(facts | {"trials": outcomes, "endings": endings})
     else:
-        _print_outcomes(chosen, folder, outcomes, scripted=scripted)
+        _print_outcomes(chosen, folder, outcomes, endings, scripted=scripted)
 
 
 def _chosen(loaded: Experiment, given: dict[str, Any]) -> Experiment:
@@ -333,26 +340,32 @@ def _prices(text: str | None) -> Prices | None:
     return Prices(usd_in=usd_in, usd_out=usd_out)
 
 
-def _run(materials: Materials, folder: Path, given: dict[str, Any]) -> tuple[TrialOutcome, ...]:
+def _run(materials: Materials, folder: Path, given: dict[str, Any], live: LoopDisplay) -> tuple[TrialOutcome, ...]:
     from rbank_es.experiments.experiment_run import run_experiment
     from rbank_es.loop.closed_loop import GOES_ON
 
     total = materials.experiment.trials * len(materials.suite.tasks)
-    done, notes = 0, Counter[tuple[str, str]]()
+    done, notes, began = 0, Counter[tuple[str, str]](), time.monotonic()
+
+    def place_of(done: int) -> str:
+        left_min = (time.monotonic() - began) * (total - done) / done / 60 if done else 0
+        return f"{done:,} of {count(total, 'task')}" + (f", {left_min:,.0f} min left" if left_min >= 1 else "")
+
     with ExitStack() as stack:
         # Report it also if the experiment stops: unreadable extractions would look like a memory without effect.
         stack.callback(_warn_of, notes)
         stack.enter_context(interruptible(lambda: f"Kept: each finished task, {done} of them now", GOES_ON))
-        progress = stack.enter_context(Progress(f"{materials.experiment.name}: tasks"))
+        stack.enter_context(live)
+        live.place(place_of(0))
 
         def on_task(trial: Trial, result: TaskResult) -> None:
             nonlocal done
             done += 1
             notes.update((trial.condition, note) for note in result.notes)
-            progress(done, total)
+            live.place(place_of(done))
 
-        patience_s = 60 * given["patience_min"]
-        return run_experiment(materials, folder, jobs=given["jobs"], patience_s=patience_s, on_task=on_task)
+        watching: dict[str, Any] = {"on_task": on_task, "on_events": live.events}
+        return run_experiment(materials, folder, jobs=given["jobs"], patience_s=60 * given["patience_min"], **watching)
 
 
 # ---------------------------------------------------------------- printing
@@ -395,7 +408,14 @@ def _plan_rows(name: str, runs: int | None, roles: Sequence[RolePlan]) -> list[l
     return rows
 
 
-def _print_outcomes(chosen: Experiment, folder: Path, outcomes: Sequence[TrialOutcome], *, scripted: bool) -> None:
+def _print_outcomes(
+    chosen: Experiment,
+    folder: Path,
+    outcomes: Sequence[TrialOutcome],
+    endings: Sequence[EndingRow],
+    *,
+    scripted: bool,
+) -> None:
     rows: list[list[Cell]] = []
     for condition in chosen.condition:
         own = [each for each in outcomes if each.trial.condition == condition.name]
@@ -414,6 +434,7 @@ def _print_outcomes(chosen: Experiment, folder: Path, outcomes: Sequence[TrialOu
         )
     headers = ["condition", "trials", "runs", "right", "judged right", "calls", "tokens", "cost", "cut off"]
     echo_table(headers, rows, optional=["cost", "cut off"])
+    print_endings(endings, None)
     echo(f"{count(len(outcomes), 'trial')} in {safe_line(str(folder))}")
     if scripted:
         echo_scripted()

@@ -24,7 +24,7 @@ from rbank_es.cli.shared.agent_options import (
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_or_create, parse_bounds, whole_bank
 from rbank_es.cli.shared.interruption import interruptible, kept_of
-from rbank_es.cli.shared.loop_progress import LoopDisplay, watched
+from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, echo_scripted, safe_block, styled
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count, format_cost
@@ -52,6 +52,7 @@ def guide(bank: str, again: bool, verbose: bool, as_json: bool, **given: Any) ->
     from rbank_es.loop.guide_run import guide_settings, write_guide
     from rbank_es.loop.resources import check
     from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.watched_bank import watched
 
     place = whole_bank(bank)
     if given["lm"] is None:

@@ -48,7 +48,7 @@ from rbank_es.cli.shared.arguments import (
 from rbank_es.cli.shared.ending_table import endings_of, print_endings
 from rbank_es.cli.shared.heads_file import heads_file, note_head
 from rbank_es.cli.shared.interruption import interruptible, kept_of
-from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, warn_of_what_is_left, watched
+from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, warn_of_what_is_left
 from rbank_es.cli.shared.output import (
     SCRIPTED,
     Cell,
@@ -174,7 +174,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
     if as_json:
         echo_json(facts | {"results": results})
     else:
-        _report(facts, results)
+        _report(facts, results, place)
     left = warn_of_what_is_left(results, place, given)
     if left:
         click.get_current_context().exit(left)
@@ -317,6 +317,7 @@ def _run(
 ) -> dict[str, Any]:
     """Run the loop, appending each result to `results` as it comes; return facts about the bank."""
     from rbank_es.loop.closed_loop import advice, run_closed_loop
+    from rbank_es.loop.watched_bank import watched
 
     live = LoopDisplay(verbose=given["verbose"])
     opened, made = open_or_create(place, may_be_lost=True)
@@ -392,9 +393,9 @@ def _try_judging(given: dict[str, Any], *, as_json: bool) -> None:
 # ---------------------------------------------------------------- printing
 
 
-def _report(facts: dict[str, Any], results: Sequence[TaskResult]) -> None:
+def _report(facts: dict[str, Any], results: Sequence[TaskResult], place: str) -> None:
     _report_tasks(results)
-    print_endings(facts["endings"])
+    print_endings(facts["endings"], place)
     echo()
     echo_fields(totals(results) | {"bank": facts["bank"], "model": facts["model"], "head": facts["head"]})
     if facts["scripted"]:

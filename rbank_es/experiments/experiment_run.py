@@ -42,6 +42,7 @@ from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, bas
 from rbank_es.limits import experiment_limits, sandbox_limits
 from rbank_es.loop.resources import Sandboxes, check, origin
 from rbank_es.loop.rollouts import JOIN_WAIT_S
+from rbank_es.loop.watched_bank import OnEvents, watched
 from rbank_es.policies import default_policies
 from rbank_es.system.error_messages import message_of
 from rbank_es.system.files import kind_of, write_replacing
@@ -68,6 +69,7 @@ def run_experiment(
     *,
     jobs: int = 1,
     on_task: OnTrialTask | None = None,
+    on_events: OnEvents | None = None,
     patience_s: float = experiment_limits.EXPERIMENT_PATIENCE_S,
     sleep: Callable[[float], None] = time.sleep,
     **parts: Any,
@@ -79,6 +81,7 @@ def run_experiment(
         folder: made if it is missing; else it must hold this very experiment.
         jobs: trials side by side, in threads: what they wait for is the model.
         on_task: called after each task, from any thread, one call at a time.
+        on_events: called with the events of runs as they are recorded, from any thread.
         patience_s: how long one task waits for a model that fails, in seconds.
         sleep: waits so many seconds.
         parts: of `LoopResources`, for those who bring a model, an interpreter or an executor of their own.
@@ -102,8 +105,9 @@ def run_experiment(
         base = stack.enter_context(_base(materials, folder))
         stack.enter_context(_alone(base, folder))
         waits: dict[str, Any] = {"patience_s": patience_s, "sleep": sleep}
-        patiently(partial(_write_guide, materials, base, places, parts), lambda: 0, **waits)
-        work = _Work(materials, folder, places, on_task, {**waits, **parts})
+        shown = watched(base, on_events) if on_events is not None else base
+        patiently(partial(_write_guide, materials, shown, places, parts), lambda: 0, **waits)
+        work = _Work(materials, folder, places, on_task, {**waits, "on_events": on_events, **parts})
         outcomes = work.done_by(jobs)
         if materials.experiment.rubrics:
             _rate(materials, folder, parts)

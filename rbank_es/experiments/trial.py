@@ -35,6 +35,7 @@ from rbank_es.loop.curriculum import CurriculumPlace, TaskOutcome
 from rbank_es.loop.history import INTERRUPTED, History
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.run_stages import PASSING
+from rbank_es.loop.watched_bank import OnEvents, watched
 
 if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings
@@ -81,6 +82,7 @@ def run_trial(
     folder: Path,
     *,
     on_task: OnTaskEnd | None = None,
+    on_events: OnEvents | None = None,
     patience_s: float = experiment_limits.EXPERIMENT_PATIENCE_S,
     sleep: Callable[[float], None] = time.sleep,
     **parts: Any,
@@ -91,7 +93,7 @@ def run_trial(
     Raises `LoopStopped` after that, and for a failure that waiting doesn't mend; `BadInput` for the bank of another
     trial.
     """
-    work = _Work(materials, trial, TrialPlace(folder, trial), parts)
+    work = _Work(materials, trial, TrialPlace(folder, trial), parts, on_events)
     return patiently(partial(work.go_on, on_task), lambda: work.done, patience_s=patience_s, sleep=sleep)
 
 
@@ -137,9 +139,16 @@ class _Waits:
 class _Work:
     """A trial on its way: everything that it needs, and how many of its tasks count so far."""
 
-    def __init__(self, materials: Materials, trial: Trial, place: TrialPlace, parts: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        materials: Materials,
+        trial: Trial,
+        place: TrialPlace,
+        parts: Mapping[str, Any],
+        on_events: OnEvents | None = None,
+    ) -> None:
         experiment, self.materials = materials.experiment, materials
-        self.trial, self.place, self.parts = trial, place, parts
+        self.trial, self.place, self.parts, self.on_events = trial, place, parts, on_events
         self.condition = experiment.named(trial.condition)
         self.settings: LoopSettings = materials.settings(self.condition)
         self.tasks = ordered_tasks(materials.suite.tasks, experiment.seed, trial.order)
@@ -147,7 +156,8 @@ class _Work:
 
     def go_on(self, on_task: OnTaskEnd | None) -> TrialOutcome:
         """Work on the tasks that are left; return the outcome when all count."""
-        with self._opened() as bank:
+        with self._opened() as opened:
+            bank = watched(opened, self.on_events) if self.on_events is not None else opened
             self._begin(bank)
             if not is_finished(bank):
                 self._recorded_tasks(bank, on_task)

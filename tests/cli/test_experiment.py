@@ -236,6 +236,7 @@ def test_each_task_of_a_suite_about_several_ontologies_asks_its_own(tmp_path: Pa
     assert run(*command, "--dry-run", "--json", cwd=tmp_path).json["runs"] == 4
     done = run(*command, "--json", cwd=tmp_path).json
     assert [(each["right"], each["wrong"]) for each in done["trials"]] == [(2, 0)] * 2
+    assert [(each["outcome"], each["runs"]) for each in done["endings"]] == [("submitted", 4)]
     with Bank.open(tmp_path / "experiments" / "each" / "banks" / "card" / "o0-r0") as bank:
         asked = {each.task_id: each.ontology for each in of_type(bank, RunStarted)}
         given = {each.run.split("-")[0]: bank.text(each.texts[1]) or "" for each in of_type(bank, ContextBuilt)}

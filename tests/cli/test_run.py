@@ -15,6 +15,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared import loop_progress
+from rbank_es.cli.shared.ending_table import endings_of, print_endings
 from rbank_es.cli.shared.loop_progress import LoopDisplay, RunAtWork
 from rbank_es.events import ContextBuilt, LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.models.scripted_model import rendered
@@ -441,23 +442,25 @@ def test_the_line_tells_task_step_wait_tokens_cost_and_rate(monkeypatch: pytest.
     monkeypatch.setenv("COLUMNS", "150")
     live = LoopDisplay(clock=clock)
     live.task(TASKS[0], 2, 3)
-    live.events([RunStarted(run="r", executor="rlm")])
+    live.events([RunStarted(run="r", task_id="height", executor="rlm", iterations_max=2)])
     clock.now = 12.4
     live.redraw()
     live.events([ANSWERED])
     live.events([ToolCalled(run="r", tool="sparql_query", step=1)])
-    live.events([StepTaken(run="r", index=1)])
+    live.events([StepTaken(run="r", index=1, error_code="raised")])
+    live.events([StepTaken(run="r", index=2)])
     live.events([RunFinished(run="r", outcome="submitted")])
     live.events([LmCalled(run="r", role="judge", model="m", tokens_in=1, cost_usd=0.0125), JUDGED])
     live.wipe()
     spent = "(1 call, 1,034 tokens, 17 a second)"
     assert screen.getvalue().split("\r\x1b[2K")[1:] == [
         "task 2 of 3, height: retrieving (0 calls, 0 tokens)",
-        "task 2 of 3, height: step 1; the model's answer (0 calls, 0 tokens)",
-        "task 2 of 3, height: step 1; the model's answer, 12 s (0 calls, 0 tokens)",
-        f"task 2 of 3, height: step 1; the sandbox {spent}",
-        f"task 2 of 3, height: step 1, sparql_query; the sandbox {spent}",
-        f"task 2 of 3, height: step 2; the model's answer {spent}",
+        "task 2 of 3, height: step 1 of 2; the model's answer (0 calls, 0 tokens)",
+        "task 2 of 3, height: step 1 of 2; the model's answer, 12 s (0 calls, 0 tokens)",
+        f"task 2 of 3, height: step 1 of 2; the sandbox {spent}",
+        f"task 2 of 3, height: step 1 of 2, sparql_query; the sandbox {spent}",
+        f"task 2 of 3, height: step 2 of 2, 1 failed; the model's answer {spent}",
+        f"task 2 of 3, height: after the last step; the model's answer {spent}",
         f"task 2 of 3, height: submitted; judging; the model's answer {spent}",
         "task 2 of 3, height: success; learning; the model's answer (2 calls, 1,035 tokens, $0.0125, 17 a second)",
         "",
@@ -472,14 +475,14 @@ def test_off_a_terminal_each_step_that_a_model_took_has_a_line(
     monkeypatch.setattr(sys, "stderr", screen)
     with LoopDisplay(clock=clock) as live:
         live.task(TASKS[0], 1, 1)
-        live.events([RunStarted(run="r", executor="react", rollout_index=1, scripted=scripted)])
+        live.events([RunStarted(run="r", task_id="height", executor="react", rollout_index=1, scripted=scripted)])
         clock.now = 3.0
         live.events([ANSWERED, ToolCalled(run="r", tool="mem_search", step=1), StepTaken(run="r", index=1)])
         clock.now = 4.0
         live.events([ANSWERED, StepTaken(run="r", index=2, error_code="unreadable")])
     lines = [
-        "height: rollout 1, step 1, 3 s, the model 2 s (1 call, 1,034 tokens, 17 a second)",
-        "height: rollout 1, step 2 failed (unreadable), 1 s, the model 2 s (2 calls, 2,068 tokens, 17 a second)",
+        "height, rollout 1: step 1, 3 s, the model 2 s (1 call, 1,034 tokens, 17 a second)",
+        "height, rollout 1: step 2 failed (unreadable), 1 s, the model 2 s (2 calls, 2,068 tokens, 17 a second)",
     ]
     assert screen.getvalue().splitlines() == ([] if scripted else lines)
 
@@ -516,6 +519,20 @@ def test_verbosely_every_event_is_shown_elsewhere_nothing(finished: Finished) ->
     assert "tool_called" not in finished.err and "\x1b" not in finished.err
     loud = run(*LOOP, "--extract", "--again", "-v", "--json", cwd=finished.place)
     assert "tool_called: sparql_query" in loud.err and "run_finished: submitted" in loud.err
+
+
+def test_at_the_end_runs_are_counted_by_why_they_ended_with_what_to_do_about_the_commonest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing is said where all submitted an answer; the command names the bank where there is one."""
+    submitted = [RunFinished(run=f"a{number}", outcome="submitted") for number in range(3)]
+    print_endings(endings_of(submitted), "./bank")
+    assert capsys.readouterr().out == ""
+    forced = [RunFinished(run=f"b{number}", outcome="forced_at_limit") for number in range(2)]
+    print_endings(endings_of([*submitted, *forced, RunFinished(run="c", outcome="failed")]), "./my bank")
+    told = " ".join(capsys.readouterr().out.split())
+    assert "3 submitted a2 2 forced_at_limit b1 1 failed c" in told
+    assert "`rbank-es show './my bank' b1 --prompts`" in told
 
 
 # ---------------------------------------------------------------- a model over HTTP

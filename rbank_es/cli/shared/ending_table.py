@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,17 @@ def endings_of(ends: Iterable[RunFinished]) -> tuple[EndingRow, ...]:
     return ending_rows(RunEnding(end.run, end.outcome, end.error_code) for end in ends)
 
 
-def print_endings(rows: Sequence[EndingRow]) -> None:
-    """Print why runs ended, and what to do about the commonest kind; nothing where all submitted an answer."""
-    advice = next((row.advice for row in rows if row.advice is not None), None)
-    if advice is None:
+def print_endings(rows: Sequence[EndingRow], bank: str | None) -> None:
+    """Print why runs ended, and what to do about the commonest kind; nothing where all submitted an answer.
+
+    `bank` is how commands name the one bank of all these runs.
+    """
+    commonest = next((row for row in rows if row.advice is not None), None)
+    if commonest is None:
         return
+    advice = str(commonest.advice)
+    if bank is not None:
+        advice = advice.replace("BANK RUN", f"{shlex.quote(bank)} {commonest.newest}")
     cells: list[list[Cell]] = [[row.runs, row.outcome or "no end", row.error_code, row.newest] for row in rows]
     echo_section("why runs ended", ["runs", "end", "error", "newest"], cells, flexible=["newest"])
     echo_paragraph(advice)

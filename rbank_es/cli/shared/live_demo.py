@@ -12,7 +12,7 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.bank.run_judgments import JUDGMENT_TYPES
 from rbank_es.cli.search import print_hits
-from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
+from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay
 from rbank_es.cli.shared.output import (
     VERDICT_COLOURS,
     echo,
@@ -109,6 +109,7 @@ def run_tasks(bank: Bank, *, aloud: bool) -> DemoResult:
     Raises `SandboxUnavailable` if the sandbox doesn't start, `CheckFailed` if no failure taught a later success.
     """
     from rbank_es.loop.closed_loop import run_closed_loop
+    from rbank_es.loop.watched_bank import watched
     from rbank_es.sparql.source import open_source
 
     tasks, settings = scripted_tasks(), _settings()

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rbank_es.bank import Bank
 from rbank_es.cli.shared.ontology_options import skips_unreadable
 from rbank_es.cli.shared.output import truncate, warn
 from rbank_es.errors import RBankError
@@ -27,13 +26,10 @@ from rbank_es.events import (
 )
 from rbank_es.events.event_sentences import summary
 from rbank_es.events.readable_text import count, safe_line
-from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
     from rbank_es.loop.tasks import Task
-
-OnEvents = Callable[[Sequence[Event]], None]
 
 NOT_JUDGED = "not judged"
 """The word for a run without a verdict."""
@@ -44,46 +40,66 @@ REDRAW_S = 1.0
 MODEL = "the model's answer"
 
 
-class WatchedLog(LogWrapper):
-    """Log that reports every group appended through it."""
-
-    def __init__(self, log: EventLog, on_events: OnEvents) -> None:
-        super().__init__(log)
-        self._on_events = on_events
-
-    def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
-        """Append as the log does, then report the group, unless it was a duplicate."""
-        done = super().append(events, expected=expected)
-        if not done.duplicate:
-            self._on_events(done.events)
-        return done
-
-
-def watched(bank: Bank, on_events: OnEvents) -> Bank:
-    """Return a bank on the same log that reports every group appended through it."""
-    return Bank(WatchedLog(bank.log, on_events), bank.name)
-
-
 class RunAtWork:
-    """A run on its way: its place, what it waits for and since when, and the time of its step so far."""
+    """A run on its way: its name and place, what it waits for and since when, and the time of its step so far."""
 
-    def __init__(self, now: float) -> None:
-        self.at, self.waits = "retrieving", ""
-        self.runs_code, self.scripted, self.rollout = True, False, ""
+    def __init__(self, now: float, name: str = "") -> None:
+        self.name, self.at, self.waits = name, "retrieving", ""
+        self.runs_code, self.scripted = True, False
         self.since = self.step_began = now
         self.model_s = 0.0
+        self._steps, self._failed = 0, 0
 
     def take(self, event: Event, now: float) -> None:
         """Take an event of this run; `now` is in seconds."""
         if isinstance(event, RunStarted):
             self.runs_code, self.scripted = _runs_code(event.executor), event.scripted
-            self.rollout = "" if event.rollout_index is None else f"rollout {event.rollout_index}, "
+            self.name, self._steps = _name(event), event.iterations_max or 0
         elif isinstance(event, StepTaken):
             self.step_began, self.model_s = now, 0.0
+            self._failed += event.error_code is not None
         elif isinstance(event, LmCalled):
             self.model_s += event.duration_s or 0.0
-        at, waits = progress_after(event, runs_code=self.runs_code)
+        at, waits = self._after(event)
         self.at, self.waits, self.since = at or self.at, self.waits if waits is None else waits, now
+
+    def _after(self, event: Event) -> tuple[str, str | None]:
+        """Return where the run is after an event, and what it waits for; empty and None where that doesn't show it."""
+        if isinstance(event, RunStarted):
+            return self._step(1), MODEL
+        if isinstance(event, LmCalled) and event.role == "agent":
+            return "", MODEL if event.error_code else "the sandbox" if self.runs_code else "a tool"
+        if isinstance(event, ToolCalled):
+            tool = safe_line(event.tool)
+            at = tool if event.step is None else f"{self._step(event.step)}, {tool}"
+            return at, "the sandbox" if self.runs_code else MODEL
+        if isinstance(event, StepTaken):
+            return self._step(event.index + 1), MODEL
+        return after_steps(event)
+
+    def _step(self, index: int) -> str:
+        if self._steps and index > self._steps:
+            return "after the last step"
+        failed = f", {self._failed} failed" if self._failed else ""
+        return f"step {index}{f' of {self._steps}' if self._steps else ''}{failed}"
+
+
+def after_steps(event: Event) -> tuple[str, str | None]:
+    """Return the same for an event behind the last step of a run."""
+    if isinstance(event, RunFinished):
+        return f"{event.outcome}; judging", MODEL
+    if isinstance(event, RunJudged) and event.purpose == "learning":
+        return f"{event.verdict}; learning", MODEL
+    if isinstance(event, MemoriesExtracted):
+        return f"{count(len(event.heads), 'candidate')} drawn", ""
+    return ("memory brought up to date", "") if isinstance(event, MemoriesConsolidated) else ("", None)
+
+
+def _name(event: RunStarted) -> str:
+    """Return what tells a run from others at work: the condition of an experiment, the task, the rollout."""
+    condition = event.trial.condition if event.trial is not None else None
+    rollout = f"rollout {event.rollout_index}" if event.rollout_index is not None else None
+    return ", ".join(safe_line(each) for each in (condition, event.task_id, rollout) if each)
 
 
 class LoopDisplay:
@@ -102,8 +118,8 @@ class LoopDisplay:
         self._mutex = threading.RLock()
         self._left = threading.Event()
         self._drawn = False
-        self._place, self._task = "", ""
-        self._runs = dict[str | None, RunAtWork]()
+        self._place = ""
+        self._runs = dict[str, RunAtWork]()
         self._last = RunAtWork(clock())
         self._calls, self._tokens, self._cost_usd = 0, 0, 0.0
         self._tokens_out, self._model_s = 0, 0.0
@@ -114,9 +130,12 @@ class LoopDisplay:
 
     def task(self, task: Task, number: int, total: int) -> None:
         """Show that a task begins."""
-        self._task = safe_line(task.id)
-        self._place = f"task {number} of {total}, {self._task}"
-        self._runs, self._last = {}, RunAtWork(self._clock())
+        self._runs, self._last = {}, RunAtWork(self._clock(), safe_line(task.id))
+        self.place(f"task {number} of {total}")
+
+    def place(self, words: str) -> None:
+        """Show how far the whole is."""
+        self._place = words
         self._draw()
 
     def events(self, events: Sequence[Event]) -> None:
@@ -152,7 +171,8 @@ class LoopDisplay:
 
     def _note(self, event: Event) -> None:
         run, now = getattr(event, "run", None), self._clock()
-        self._last = self._runs.setdefault(run, RunAtWork(now))
+        if run is not None:
+            self._last = self._runs.setdefault(run, RunAtWork(now, self._last.name))
         if isinstance(event, LmCalled):
             self._calls += 1
             self._tokens += (event.tokens_in or 0) + (event.tokens_out or 0)
@@ -170,7 +190,7 @@ class LoopDisplay:
         """Return the line of a step that was just taken."""
         run, fault = self._last, f" failed ({event.error_code})" if event.error_code else ""
         took = f"{now - run.step_began:,.0f} s, the model {run.model_s:,.0f} s"
-        return f"{self._task}: {run.rollout}step {event.index}{fault}, {took} ({self._spent})"
+        return f"{run.name}: step {event.index}{fault}, {took} ({self._spent})"
 
     @property
     def _spent(self) -> str:
@@ -181,7 +201,8 @@ class LoopDisplay:
     def _line(self) -> str:
         waited_s = int(self._clock() - self._last.since)
         waits = ", ".join([self._last.waits] * bool(self._last.waits) + [f"{waited_s:,} s"] * (waited_s >= 1))
-        return f"{self._place}: {self._last.rollout}{self._last.at}{waits and '; '}{waits} ({self._spent})"
+        where = ", ".join(filter(None, (self._place, self._last.name)))
+        return f"{where}: {self._last.at}{waits and '; '}{waits} ({self._spent})"
 
     def _draw(self) -> None:
         if not self._draws:
@@ -218,30 +239,6 @@ class LoopDisplay:
     def __exit__(self, *_: object) -> None:
         self._left.set()
         self.wipe()
-
-
-def progress_after(event: Event, *, runs_code: bool) -> tuple[str, str | None]:
-    """Return where a run is after an event, and what it waits for; empty and None where the event doesn't show it.
-
-    `runs_code`: whether the agent's replies are code, so that its tools are called from the sandbox.
-    """
-    if isinstance(event, RunStarted):
-        return "step 1", MODEL
-    if isinstance(event, LmCalled) and event.role == "agent":
-        return "", MODEL if event.error_code else "the sandbox" if runs_code else "a tool"
-    if isinstance(event, ToolCalled):
-        step = f"step {event.step}, " if event.step is not None else ""
-        return f"{step}{safe_line(event.tool)}", "the sandbox" if runs_code else MODEL
-    if isinstance(event, StepTaken):
-        failed = f" (step {event.index} failed: {event.error_code})" if event.error_code else ""
-        return f"step {event.index + 1}{failed}", MODEL
-    if isinstance(event, RunFinished):
-        return f"{event.outcome}; judging", MODEL
-    if isinstance(event, RunJudged) and event.purpose == "learning":
-        return f"{event.verdict}; learning", MODEL
-    if isinstance(event, MemoriesExtracted):
-        return f"{count(len(event.heads), 'candidate')} drawn", ""
-    return ("memory brought up to date", "") if isinstance(event, MemoriesConsolidated) else ("", None)
 
 
 def _runs_code(executor: str | None) -> bool:

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay, watched
+from rbank_es.cli.shared.loop_progress import NOT_JUDGED, LoopDisplay
 from rbank_es.cli.shared.output import SCRIPTED, Cell, echo, echo_heading, echo_json, echo_table, styled
 from rbank_es.data import LIGHTS
 from rbank_es.errors import JudgeFailed
@@ -74,6 +74,7 @@ def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: b
     from rbank_es.loop.resources import LoopResources
     from rbank_es.loop.run_stages import PostRun
     from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.watched_bank import watched
     from rbank_es.models.run_models import check_choices
     from rbank_es.sparql.source import open_source
 
