@@ -14,10 +14,12 @@ from rbank_es.bank import Bank
 from rbank_es.bank.run_judgments import RankedJudgment, judgments_of, standing
 from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import NumberRange, RegisteredName, begun_run, judges, open_at, open_whole
+from rbank_es.cli.shared.interruption import interruptible
 from rbank_es.cli.shared.judge_sources import JudgeSources, judge_source_options
 from rbank_es.cli.shared.output import (
     VERDICT_COLOURS,
     Cell,
+    Progress,
     echo,
     echo_command,
     echo_fields,
@@ -34,6 +36,7 @@ from rbank_es.events import RunJudged
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.events.run_events import judge_label
 from rbank_es.state.proportion import percent
+from rbank_es.system.progress import reported
 
 if TYPE_CHECKING:
     from rbank_es.judging.calibration import Calibration, Case
@@ -45,6 +48,9 @@ if TYPE_CHECKING:
     from rbank_es.models.choice import LmChoice
     from rbank_es.models.run_models import Lms
     from rbank_es.state import StandingVerdict
+
+
+GOES_ON = "With --unjudged, the same command goes on from here"
 
 
 @click.group("judge", cls=CommandGroup)
@@ -283,11 +289,13 @@ def run(bank: str, runs: tuple[str, ...], dry_run: bool, as_json: bool, **given:
         record = stack.enter_context(Bank.create("memory:")) if dry_run else opened
         judging = _Judging(opened, record, given, JudgeSources(**options), stack)
         done, left = list[Judged](), dict[str, str]()
-        for run_id in chosen:
-            try:
-                done.append(judging.judge(run_id))
-            except JudgeFailed as failed:
-                left[run_id] = failed.reason
+        kept = interruptible(lambda: f"Kept: {0 if dry_run else len(done)} of {count(len(chosen), 'verdict')}", GOES_ON)
+        with kept, Progress("judging") as progress:
+            for run_id in reported(chosen, progress):
+                try:
+                    done.append(judging.judge(run_id))
+                except JudgeFailed as failed:
+                    left[run_id] = failed.reason
         due = bool(opened.state().due)
     if as_json:
         echo_json({"runs": [each.as_dict() for each in done], "unjudged": left})

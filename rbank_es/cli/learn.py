@@ -11,6 +11,7 @@ import click
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import begun_run
 from rbank_es.cli.shared.hook_spool import opened_to_correct
+from rbank_es.cli.shared.interruption import interruptible
 from rbank_es.cli.shared.judge_sources import JudgeSources, model_and_source_options
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_scripted, echo_table, warn
 from rbank_es.errors import BadInput, CheckFailed
@@ -100,11 +101,12 @@ def _learn(
     bank: Bank, plan: LessonPlan, choice: LmChoice, given: JudgeSources, stack: ExitStack, as_json: bool
 ) -> None:
     from rbank_es.agents.learned_lessons import draw_lessons
+    from rbank_es.loop.closed_loop import GOES_ON
     from rbank_es.loop.late_extraction import UNREAD
     from rbank_es.models.run_models import Lms
 
     source = given.source(stack, bank)
-    with Progress("learning") as progress:
+    with interruptible(lambda: "Kept: what was drawn so far", GOES_ON), Progress("learning") as progress:
         found = draw_lessons(
             bank, plan, lambda run: Lms(bank, run, {"extractor": choice}, task=run), source, progress
         ).lessons

@@ -94,8 +94,8 @@ def ask(predict: Any, **inputs: Any) -> Any:
         return Unreadable("", _explained(failure.message, predict), code)
     except dspy.LMError:
         raise
-    except _UNREADABLE as error:
-        return Unreadable("", _explained(f"it can't be parsed ({type(error).__name__})", predict))
+    except _UNREADABLE:
+        return Unreadable("", _explained("it can't be parsed", predict))
 
 
 def _reason(error: AdapterParseError, predict: Any) -> str:

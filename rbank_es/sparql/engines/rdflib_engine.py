@@ -12,6 +12,7 @@ import msgspec
 from rbank_es.errors import QueryFailed
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, Dataset, QueryEngine
 from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form, Row, literal
+from rbank_es.system.error_messages import foreign_words
 
 if TYPE_CHECKING:
     from rdflib import Dataset as LoadedDataset
@@ -39,7 +40,7 @@ class RdflibEngine(QueryEngine):
             try:
                 answer = _answer(loaded.query(query), form, caps)
             except Exception as error:  # the library has no class of its own for what it can't run
-                message = f"the query can't be run: {type(error).__name__}: {error}"
+                message = f"the query can't be run: {foreign_words(error)}"
                 raise QueryFailed("bad_query", message, "correct the query and call again") from error
             finally:
                 sparql.SPARQL_LOAD_GRAPHS = loads

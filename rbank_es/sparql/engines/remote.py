@@ -24,6 +24,7 @@ from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, D
 from rbank_es.sparql.engines.response_bodies import AnswerBody, accepted
 from rbank_es.sparql.engines.retry import Calendar, Deadline, Sleep, Wire, retry_after_s, utc_now, wait_s
 from rbank_es.sparql.results import Answer, Form, NotResults, ResultContent
+from rbank_es.system.error_messages import foreign_words
 from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
@@ -224,8 +225,8 @@ class RemoteEngine(QueryEngine):
         return self._built(request.method, target, deadline, headers, request.content or None)
 
     def _unreachable(self, error: Exception) -> QueryFailed:
-        reason = self.address.without_secrets(readable(str(error).encode("utf-8", "replace")))
-        message = f"the endpoint {self.address.shown} can't be reached ({reason or type(error).__name__})"
+        reason = self.address.without_secrets(readable(foreign_words(error).encode("utf-8", "replace")))
+        message = f"the endpoint {self.address.shown} can't be reached ({reason})"
         return QueryFailed("unreachable", message, "try again later, or go on without this endpoint")
 
     # ---------------------------------------------------------------- responses

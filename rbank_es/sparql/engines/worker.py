@@ -27,6 +27,7 @@ from rbank_es.errors import QueryFailed
 from rbank_es.sparql.engines.local import Request, Response, WorkerGone, receive, send
 from rbank_es.sparql.engines.query_engine import CappedRows, Caps, Dataset
 from rbank_es.sparql.results import TRIPLE, Answer, Row, cell_of_term
+from rbank_es.system.error_messages import foreign_words
 
 if TYPE_CHECKING:
     from pyoxigraph import QueryBoolean, QuerySolutions, QueryTriples, Store
@@ -48,7 +49,7 @@ def main(quads: str, library: str = "pyoxigraph") -> None:
         answering = _LIBRARIES[library](quads)
         _confine()
     except Exception as error:
-        send(OUTPUT, Response(code="engine_failed", message=f"{type(error).__name__}: {error}"))
+        send(OUTPUT, Response(code="engine_failed", message=foreign_words(error)))
         return
     send(OUTPUT, Response())
     decoder = msgspec.msgpack.Decoder(Request)
@@ -128,7 +129,7 @@ def respond(graphs: Graphs, request: Request) -> Response:
     except (RuntimeError, ValueError, OSError) as error:
         return Response(code="bad_query", message=str(error))
     except BaseException as error:  # a panic in the engine is no Exception
-        return Response(code="engine_failed", message=f"{type(error).__name__}: {error}")
+        return Response(code="engine_failed", message=foreign_words(error))
 
 
 def _answer(graphs: Graphs, request: Request) -> Answer:
