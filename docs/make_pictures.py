@@ -15,7 +15,7 @@ from rbank_es.page import write_page  # noqa: E402
 from tests.page.conftest import Chromium, Tab  # noqa: E402
 
 PICTURES = {
-    "dashboard.png": ("#/run/lights-08-6e9adf73-1", 1100, 780, False),
+    "dashboard.png": ("#/run/lights-08-7d2405bc-1", 1100, 780, False),
     "page-overview.png": ("#/", 1000, 800, True),
     "page-then.png": ("#/item/bfd1fd5367a2?at=199", 1000, 620, False),
 }

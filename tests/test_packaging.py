@@ -217,7 +217,7 @@ def test_the_core_is_small_and_is_installed_under_one_name(core: Installed, tmp_
         run(python, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({top!r}) is not None)", cwd=tmp_path)
 
 
-RUN, ITEM = "lights-08-6e9adf73-1", "14f054b822ec"
+RUN, ITEM = "lights-08-7d2405bc-1", "14f054b822ec"
 WITH_CORE = [
     "--help", "init ./a", "runs sample", "items sample", f"show sample {RUN}", "search sample tower", "health sample",
     "log sample --tail 3", "verify sample --retrievals --decisions", "replay sample", "project sample --into p.sqlite",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "dashboard",
     "rbank-es dashboard notes -o notes.html",
     "rbank-es dashboard notes@HEAD~100 -o then.html",
-    "rbank-es dashboard notes -o notes.html --runs lights-08-6e9adf73-1 --no-prompts",
+    "rbank-es dashboard notes -o notes.html --runs lights-08-7d2405bc-1 --no-prompts",
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("-o", "output", metavar="FILE.html", required=True, help="The file to write.")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli_runner import SAMPLE, fails, run
 
-RUN, ITEM = "lights-08-6e9adf73-1", "14f054b822ec"
+RUN, ITEM = "lights-08-7d2405bc-1", "14f054b822ec"
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(ba
     first, last = ask(bank, "about", 0), ask(bank, "about")
     assert first["ticks"] == last["ticks"] and first["notable"] == last["notable"]
     assert [mark["type"] for mark in last["notable"]].count("memories_forgotten") == 9
-    assert "lights-07-c225789b-1: failure, by curator" in last["notable"][1]["text"]
+    assert "lights-07-ec7d1906-1: failure, by curator" in last["notable"][1]["text"]
     ends = [event.seq for event in events if isinstance(event, RunFinished)]
     assert sum(last["ticks"]["ends"]) == len(ends) and len(last["ticks"]["ends"]) == answer_limits.TICKS
     assert last["ticks"]["ends"][(ends[0] - 1) * 200 // HEAD] >= 1
@@ -197,7 +197,7 @@ def test_the_overview_lists_what_failed_runs_were_given_as_the_runs_own_pages_do
 
 
 def test_an_overruled_verdict_names_what_overruled_it_and_the_item_that_it_let_in_warns(bank: Bank) -> None:
-    found = ask(bank, "run", run="lights-07-c225789b-1")
+    found = ask(bank, "run", run="lights-07-ec7d1906-1")
     before, after = (each for each in found["judgments"] if each["purpose"] == "learning")
     assert (before["verdict"], before["stands"], before["overruled_seq"]) == ("success", False, 201)
     assert (after["verdict"], after["stands"], after["by"]) == ("failure", True, "curator")
@@ -205,7 +205,7 @@ def test_an_overruled_verdict_names_what_overruled_it_and_the_item_that_it_let_i
     [fallen] = [each for each in found["learned"] if each["state"] == "unsupported"]
     item = ask(bank, "item", item=fallen["item"])
     assert item["warning"] == (
-        "It was drawn from lights-07-c225789b-1 as a success, and that run's verdict is failure."
+        "It was drawn from lights-07-ec7d1906-1 as a success, and that run's verdict is failure."
     )
     assert [span["state"] for span in item["states"]] == ["active", "unsupported"]
     assert item["states"][0]["until_seq"] == item["states"][1]["since_seq"] == 201
@@ -228,7 +228,8 @@ def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(
     assert pages == whole
 
 
-def test_a_text_of_any_length_is_read_block_by_block(bank: Bank) -> None:
+def test_a_text_of_any_length_is_read_block_by_block(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_limits, "TEXT_CHARS", 2_000)
     run = ask(bank, "runs", limit=1)["runs"][0]["run"]
     shown = next(each for each in ask(bank, "run", run=run)["events"] if each["type"] == "lm_called")
     message = max(shown["texts"], key=lambda each: each["chars"])
@@ -502,7 +503,7 @@ def test_the_day_of_an_overruled_verdict_names_the_run_and_the_items_that_fell(b
     found = ask(bank, "difference", 201, since=200, states=True)
     assert [
         (row["run"], row["before"]["verdict"], row["after"]["verdict"], row["changed_seq"]) for row in found["runs"]
-    ] == [("lights-07-c225789b-1", "success", "failure", 201)]
+    ] == [("lights-07-ec7d1906-1", "success", "failure", 201)]
     assert found["runs"][0]["task"].startswith("Which lighthouse") and found["since_at"].startswith("2026-03-11")
     assert [(row["before"]["state"], row["after"]["state"]) for row in found["items"]] == [("active", "unsupported")]
 

@@ -33,7 +33,7 @@ from tests.cli_runner import SAMPLE
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-FAILED, OTHER = "lights-08-6e9adf73-1", "lights-28-df83c1fd-1"
+FAILED, OTHER = "lights-08-7d2405bc-1", "lights-28-a352b83f-1"
 TABS = ("#/", "#/runs", "#/items", "#/review", "#/leakage", "#/health", "#/changes")
 PAGES = (
     *TABS,

@@ -23,7 +23,7 @@ HOSTILE = (
     "</script><script>window.broken=1</script><img src=x onerror=window.broken=1><a href='javascript:1'>x</a>"
     "\u202egnp.exe\u0000\u2028\u0627\u0644\u0639\u0631\u0628\u064a\u0629"
 )
-FAILED = "lights-08-6e9adf73-1"
+FAILED = "lights-08-7d2405bc-1"
 
 
 @pytest.fixture(scope="module")

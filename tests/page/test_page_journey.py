@@ -23,7 +23,7 @@ from tests.page.served_bank import served
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 TASK, LESSON = "Which lighthouse is taller, Saltmark or Gannet Point?", "Compare how tall lighthouses are"
-ITEM, SOURCE_RUN = "bfd1fd5367a2", "lights-07-c225789b-1"
+ITEM, SOURCE_RUN = "bfd1fd5367a2", "lights-07-ec7d1906-1"
 SLIDER = "document.querySelector('input[type=range]')"
 POSITION = f"Number({SLIDER}.value)"
 

@@ -79,7 +79,7 @@ def test_the_printed_address_opens_the_page_and_is_not_kept(tab: Any) -> None:
     with Bank.open(SAMPLE) as bank, served(bank) as found:
         tab.open(found.handler.address)
         assert tab.shows("21 of 29")
-        for page, words in (("#/runs", "Saltmark"), ("#/run/lights-08-6e9adf73-1", "failure"), ("#/items", "items")):
+        for page, words in (("#/runs", "Saltmark"), ("#/run/lights-08-7d2405bc-1", "failure"), ("#/items", "items")):
             tab.eval(f"location.hash = {page!r}")
             assert tab.shows(words)
         assert tab.eval("location.search") == "" and tab.eval("document.cookie") == ""
