@@ -91,7 +91,7 @@ def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
         answers = PageAnswers(bank)
         run, item = answers.ask("runs", {"at": "400"}).rows[0], answers.ask("items", {"at": "400"}).rows[0]
         asked = {
-            "run": {"run": run.run}, "item": {"item": item.id}, "event": {"event": "5"},
+            "run": {"run": run.run}, "prompts": {"run": run.run}, "item": {"item": item.id}, "event": {"event": "5"},
             "text": {"event": str(run.started_seq), "path": "task"},
             "search": {"query": "light"}, "lineage": {"kind": "run", "id": run.run},
                 "drift": {"ont": '["lights"]'},
