@@ -132,7 +132,9 @@ def _tool_facts(given: Mapping[str, Any]) -> dict[str, Any]:
         "tool": _name(given, "tool_name") or "unknown",
         "call": _name(given, "tool_use_id"),
         "arguments": _text(given.get("tool_input"), limits.SPOOL_TEXT_CHARS),
-        "result": _text(given.get("error" if failed else "tool_response"), limits.SPOOL_TEXT_CHARS),
+        "result": _text(
+            given.get("error" if failed else "tool_response"), limits.SPOOL_TEXT_CHARS, limits.SPOOL_TEXT_CHARS // 2
+        ),
         "failed": failed,
         "interrupted": given.get("is_interrupt") is True,
         "ms": duration if isinstance(duration, int | float) and 0 <= duration < 1e12 else None,
@@ -145,12 +147,16 @@ def _name(given: Mapping[str, Any], key: str) -> str | None:
     return value if isinstance(value, str) and 0 < len(value) <= limits.SPOOL_NAME_CHARS else None
 
 
-def _text(value: Any, most: int) -> str:
-    """Return a text, or the JSON of any other value, cut at `most` characters. Raises `UnreadableEvent`."""
+def _text(value: Any, most: int, end: int = 0) -> str:
+    """Return a text, or the JSON of any other value, cut to `most` characters, the last `end` of it among them.
+
+    Raises `UnreadableEvent`.
+    """
     if value is None:
         return ""
     try:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     except RecursionError:
         raise UnreadableEvent("the event is nested too deeply") from None
-    return text if len(text) <= most else text[: most - 1] + "…"
+    # With its end, because a summary of tests stands there.
+    return text if len(text) <= most else text[: most - end - 1] + "…" + text[len(text) - end :]

@@ -78,7 +78,7 @@ class _Intake:
     def __init__(self, bank: Bank, taken: SpoolLines) -> None:
         self._bank, self._taken = bank, taken
         self._writer = EventWriter(secrets(), utc_text(datetime.now(UTC)))
-        self._read: dict[str, list[TranscriptRun]] = {}
+        self._read: dict[str, tuple[list[TranscriptRun], list[TranscriptRun]]] = {}
         self.waiting: list[dict[str, object]] = []
         self.turns = self.proved = self.dropped = 0
         self.delivered_s = 0.0
@@ -87,7 +87,10 @@ class _Intake:
         """Return the units of all turns that have ended; the lines of the others wait."""
         told: dict[tuple[str, ...], tuple[TranscriptRun, list[SpooledTurn], bool]] = {}
         for turn in turns_of(self._taken.lines, time.time()):
-            run = matching_run(turn, self._runs(turn.transcript))
+            runs, withdrawn = self._runs(turn.transcript)
+            run = matching_run(turn, [*runs, *withdrawn])
+            if run in withdrawn:
+                continue
             if turn.ending == "open" or (run is not None and run.ending == "open" and not _is_left(turn)):
                 self.waiting += turn.all_lines
                 continue
@@ -131,15 +134,17 @@ class _Intake:
             return False
         return self._bank.log.mark(position) == mark
 
-    def _runs(self, transcript: str | None) -> list[TranscriptRun]:
+    def _runs(self, transcript: str | None) -> tuple[list[TranscriptRun], list[TranscriptRun]]:
+        """Return the runs of a transcript, and those that their user took back."""
         if transcript is None:
-            return []
+            return [], []
         if transcript not in self._read:
             try:
-                self._read[transcript] = transcript_runs(transcript)[0]
+                runs, tally = transcript_runs(transcript)
+                self._read[transcript] = runs, tally.withdrawn
             except (BadInput, OSError):
                 # Gone, or of a form that no reader knows: the spool alone tells of its turns.
-                self._read[transcript] = []
+                self._read[transcript] = [], []
         return self._read[transcript]
 
 

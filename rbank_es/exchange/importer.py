@@ -77,7 +77,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     sentences about what can't be known of the file's records; people read them before anything is written.
 
     Of a form that is read line by line, `lines_refused` counts lines that can't be read while the others come in;
-    `refusals` are the first of them. `unknown_types` counts lines of types that the importer doesn't know.
+    `refusals` are the first of them. `unknown_types` counts lines of types that the importer doesn't know. `withdrawn`
+    are the runs that their user took back, which are left out: names by the id of the event with which each starts.
     """
 
     path: str
@@ -92,6 +93,7 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     lines_refused: int = 0
     refusals: tuple[LineRefusal, ...] = ()
     unknown_types: dict[str, int] = {}
+    withdrawn: dict[str, str] = {}
 
 
 class Opening(NamedTuple):

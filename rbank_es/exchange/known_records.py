@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from rbank_es.bank.decisions import same_but_held
 from rbank_es.bank.foreign_events import Renaming, free_run_name
-from rbank_es.events import DecisionUndone, Event, MemoriesExtracted, RunStarted, type_of
+from rbank_es.events import DecisionUndone, Event, MemoriesExtracted, RunJudged, RunStarted, type_of
 from rbank_es.events.codec import event_types
 from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import ItemText
@@ -60,7 +60,7 @@ class News(NamedTuple):
 
 def news_of(log: EventLog, parsed: Parsed, position: int, state: Callable[[], State]) -> News:
     """Return what of a parsed file is new at a position of a log; `state` returns the state there."""
-    if parsed.units and all(unit.by_id for unit in parsed.units):
+    if all(unit.by_id for unit in parsed.units):
         return _news_by_id(log, parsed, position)
     known = stored_events(log, [unit.events[0].id for unit in parsed.units if unit.events], position)
     copies = any(unit.copy for unit in parsed.units)
@@ -72,7 +72,12 @@ def news_of(log: EventLog, parsed: Parsed, position: int, state: Callable[[], St
 def _news_by_id(log: EventLog, parsed: Parsed, position: int) -> News:
     """Return what is new of units whose events need no comparison: those whose ids the log hasn't."""
     units, changes = list[ImportUnit](), list[RecordChange]()
+    judged = [event for unit in parsed.units for event in unit.events if isinstance(event, RunJudged)]
+    known = stored_events(log, [each.id for each in judged], position)
+    other = {each.id for each in judged if _is_judged_otherwise(each, known.get(each.id))}
     for unit in parsed.units:
+        for run in (event.run for event in unit.events if isinstance(event, RunJudged) and event.id in other):
+            changes.append(RecordChange(record=unit.record, run=run, differing=("run_judged",)))
         # A record that grew keeps its beginning, so one of which neither end is there is new.
         if not any(_is_stored(log, unit.events[end].id, position) for end in (0, -1)):
             units.append(unit)
@@ -83,7 +88,20 @@ def _news_by_id(log: EventLog, parsed: Parsed, position: int) -> News:
         units.append(replace(unit, events=missing))
         run = getattr(missing[0], "run", None) or ""
         changes.append(RecordChange(record=unit.record, run=run, added=dict(Counter(map(type_of, missing)))))
-    return News(units, tuple(changes), known=len(parsed.units) - len(units))
+    told = [f"taken back by the user after it came in: {run}; {_STILL}" for run in _still_there(log, parsed, position)]
+    return News(units, tuple(changes), tuple(told), len(parsed.units) - len(units), len(other))
+
+
+_STILL = "its lessons stay until a person gives it the verdict undecided, with rbank-es overrule"
+
+
+def _still_there(log: EventLog, parsed: Parsed, position: int) -> list[str]:
+    """Return the runs of a bank whose user has taken them back since."""
+    return [run for started, run in parsed.withdrawn.items() if _is_stored(log, started, position)]
+
+
+def _is_judged_otherwise(judged: RunJudged, known: Event | None) -> bool:
+    return isinstance(known, RunJudged) and known.verdict != judged.verdict
 
 
 def _is_stored(log: EventLog, event_id: str, position: int) -> bool:

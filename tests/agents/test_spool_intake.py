@@ -18,6 +18,7 @@ from rbank_es.agents.spool_intake import take_spool_in
 from rbank_es.agents.spooled_turns import turns_of
 from rbank_es.events import Event, MemoriesRetrieved, RunFinished, RunJudged, RunStarted, ToolCalled, type_of
 from tests.agents.hook_banks import LESSON, PROMPT, hooked, live_in, sample, spool, taught, teach
+from tests.agents.transcripts.sessions import Turn, codex_lines, time_of, write
 from tests.cli_runner import run
 
 SESSION = "11111111-0000-4000-8000-000000000001"
@@ -365,3 +366,14 @@ def test_what_a_recorded_run_taught_is_given_by_the_next_hook(bank: Path) -> Non
         run.judge(False, by="tests")
         opened.learn(run, complete=lambda prompt: reply)
     assert "Fix rounding in cents" in hooked(sample("claude-code/UserPromptSubmit"), bank)
+
+
+def test_a_turn_that_its_user_took_back_is_left_out_of_the_spool_too(bank: Path, tmp_path: Path) -> None:
+    lines = codex_lines([Turn(0, (0,), False, False), Turn(1, (0,), False, False)], "thread")
+    back = {"timestamp": time_of(99), "type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}}
+    path = str(write(tmp_path / "rollout.jsonl", [*lines, back]))
+    for number in range(2):
+        turn(bank, "codex", path, session_id="thread", turn_id=f"turn-{number}", prompt=f"Do {number}.")
+    with Bank.open(bank) as opened:
+        assert take_spool_in(opened).turns == 1 and spool(bank).look() == []
+        assert [each.task for each in events(opened) if isinstance(each, RunStarted)] == ["Do 0."]

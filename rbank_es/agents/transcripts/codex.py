@@ -182,7 +182,7 @@ class _Thread:
             run.prompts.append(self._user)
         self._user = ""
         if self._turns - 1 in self._withdrawn:
-            self._tally.withdrawn += 1
+            self._tally.withdrawn.append(run)
         elif run.prompts:
             run.close(goes_on=goes_on)
             yield run

@@ -32,7 +32,7 @@ def gemini_runs(lines: Iterable[Line], tally: LineTally) -> Iterator[TranscriptR
     for line in lines:
         fields = line.fields
         if "$rewindTo" in fields:
-            _rewind(messages, line, tally)
+            tally.withdrawn += [_begun(session, each) for each in _taken_back(messages, line, tally)]
         elif is_gemini(fields):
             tally.known += 1
             session = text_or_none(fields.get("sessionId")) or ""
@@ -44,14 +44,16 @@ def gemini_runs(lines: Iterable[Line], tally: LineTally) -> Iterator[TranscriptR
     yield from _runs(session, messages.values(), tally)
 
 
-def _rewind(messages: dict[str, Line], line: Line, tally: LineTally) -> None:
+def _taken_back(messages: dict[str, Line], line: Line, tally: LineTally) -> Iterator[Line]:
+    """Remove the messages from one on; yield those of the user."""
     to = line.fields["$rewindTo"]
     if not isinstance(to, str) or to not in messages:
         tally.refuse(line.number, "it goes back to a message that isn't in the file")
         return
     ids = list(messages)
     for id in ids[ids.index(to) :]:
-        tally.withdrawn += messages.pop(id).fields.get("type") == "user"
+        if (message := messages.pop(id)).fields.get("type") == "user":
+            yield message
 
 
 def _place(messages: dict[str, Line], line: Line, tally: LineTally) -> None:

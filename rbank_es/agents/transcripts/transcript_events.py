@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,6 +38,21 @@ _GIVEN = re.compile(rf"\[{MARKER} [0-9a-f]{{16}}\]")
 """The end of what a hook gave: a text that speaks of the marker is none."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class RunIdentity(NamedTuple):
+    """The id of the event with which a run starts, and its name."""
+
+    started: str
+    name: str
+
+
+def identity_of(run: TranscriptRun) -> RunIdentity:
+    """Return by what a run of a transcript is known in a bank."""
+    record = identity("transcript", run.form, *run.key)
+    day = _DATE.match(run.began or "")
+    # The date, because 32 bits tell the runs of a day apart, and not those of years.
+    return RunIdentity(part_id(record, "started", ""), name_of(f"{run.host}-{day[0]}" if day else run.host, record))
 
 
 class EventWriter:
@@ -83,10 +98,7 @@ class _RunEvents:
 
     def __init__(self, writer: EventWriter, run: TranscriptRun) -> None:
         self._writer, self._run = writer, run
-        self._record = identity("transcript", run.form, *run.key)
-        day = _DATE.match(run.began or "")
-        # The date, because 32 bits tell the runs of a day apart, and not those of years.
-        self._name = name_of(f"{run.host}-{day[0]}" if day else run.host, self._record)
+        self._record, self._name = identity("transcript", run.form, *run.key), identity_of(run).name
 
     def events(self, acts: Sequence[ToolUse | ModelMessage]) -> Iterator[Event]:
         """Yield the events in the order of what they tell."""
@@ -183,11 +195,10 @@ class _RunEvents:
         )
 
     def _judged(self, evidence: OutcomeEvidence) -> RunJudged:
-        # By the call that decided: a turn that goes on may be judged again, and the latest verdict stands.
+        # By the call that decided, or the trial: a turn that goes on may be judged again, and the latest stands. Other
+        # results of a call are no later ones: what came in first stands, and an import tells of it.
         return RunJudged(
-            **self._common(
-                "judged", f"{evidence.code} {evidence.verdict} {evidence.call}", evidence.at or self._run.ended, {}
-            ),
+            **self._common("judged", evidence.call or evidence.code, evidence.at or self._run.ended, {}),
             purpose="learning",
             verdict=evidence.verdict,
             judge=JUDGES[evidence.code],

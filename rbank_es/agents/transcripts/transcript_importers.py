@@ -19,7 +19,7 @@ from rbank_es.agents.transcripts.chat_messages import chat_runs, is_chat
 from rbank_es.agents.transcripts.claude_code import claude_code_runs, is_claude_code
 from rbank_es.agents.transcripts.codex import codex_runs, is_codex, withdrawn_turns
 from rbank_es.agents.transcripts.gemini import gemini_runs, is_gemini
-from rbank_es.agents.transcripts.transcript_events import EventWriter
+from rbank_es.agents.transcripts.transcript_events import EventWriter, identity_of
 from rbank_es.agents.transcripts.transcript_lines import LineTally, read_lines
 from rbank_es.agents.transcripts.transcript_run import TranscriptRun, TrialReward
 from rbank_es.errors import BadImport, LimitExceeded
@@ -168,6 +168,7 @@ def _pieces_of(form: str, path: str, file: BinaryIO) -> Iterator[Parsed]:
         lines_refused=tally.refused,
         refusals=tuple(tally.refusals),
         unknown_types=dict(tally.unknown),
+        withdrawn=dict(identity_of(run) for run in tally.withdrawn),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rbank_es import limits
+from rbank_es.agents.transcripts.transcript_run import TranscriptRun
 from rbank_es.events.readable_text import count
 from rbank_es.exchange.importer import LineRefusal
 from rbank_es.limits.transcript_limits import TRANSCRIPT_LINE_BYTES
@@ -30,8 +31,8 @@ class LineTally(msgspec.Struct, kw_only=True):
     """What a reader says of a file beside its runs.
 
     `known` counts lines of a known type, `unknown` those of types that the reader doesn't know, by type. `refusals` has
-    the first of the `refused` lines that can't be read. `outside` counts lines of no turn of a user, `withdrawn` turns
-    that the user took back. `is_cut`: the last line isn't finished, as while the agent still writes.
+    the first of the `refused` lines that can't be read. `outside` counts lines of no turn of a user. `withdrawn` are
+    the turns that the user took back. `is_cut`: the last line isn't finished, as while the agent still writes.
     """
 
     lines: int = 0
@@ -41,7 +42,7 @@ class LineTally(msgspec.Struct, kw_only=True):
     unknown: Counter[str] = msgspec.field(default_factory=Counter)
     outside: int = 0
     copied: int = 0
-    withdrawn: int = 0
+    withdrawn: list[TranscriptRun] = msgspec.field(default_factory=list)
     unanswered: int = 0
     is_cut: bool = False
 
@@ -58,7 +59,7 @@ class LineTally(msgspec.Struct, kw_only=True):
             f"lines of types that this version doesn't know were passed over: {types}": self.unknown.total(),
             f"of no turn of a user: {count(self.outside, 'line')}": self.outside,
             f"copies of another session's lines, which has them itself: {self.copied:,}": self.copied,
-            f"taken back by the user, and left out: {count(self.withdrawn, 'turn')}": self.withdrawn,
+            f"taken back by the user, and left out: {count(len(self.withdrawn), 'turn')}": len(self.withdrawn),
             f"without an answer, and left out until there is one: {count(self.unanswered, 'turn')}": self.unanswered,
             "the last line isn't finished": self.is_cut,
         }

@@ -138,13 +138,8 @@ def test_a_turn_with_more_calls_than_one_append_holds_comes_in_whole_and_once(ba
 
 def test_turns_that_a_thread_took_back_stay_out(tmp_path: Path) -> None:
     lines = codex_lines([Turn(0, (0,), False, False), Turn(1, (1,), False, False), Turn(2, (0,), False, False)])
-    back = {
-        "timestamp": "2026-11-01T09:00:00Z",
-        "type": "event_msg",
-        "payload": {"type": "thread_rolled_back", "num_turns": 2},
-    }
-    runs, tally = transcript_runs(write(tmp_path / "a.jsonl", [*lines, back]))
-    assert [run.key[1] for run in runs] == ["turn-0"] and tally.withdrawn == 2
+    runs, tally = transcript_runs(write(tmp_path / "a.jsonl", [*lines, rolled_back(2)]))
+    assert [run.key[1] for run in runs] == ["turn-0"] and len(tally.withdrawn) == 2
 
 
 def test_chat_messages_in_three_layouts_are_the_same_runs(tmp_path: Path) -> None:
@@ -209,3 +204,59 @@ def test_a_long_text_is_clipped_between_words_and_one_without_blanks_takes_no_ti
     began_s = process_time()
     assert all(len(clipped("z" * begun * 2)) == begun - 1_000 for _ in range(200))
     assert process_time() - began_s < 2
+
+
+def rolled_back(turns: int) -> Fields:
+    payload = {"type": "thread_rolled_back", "num_turns": turns}
+    return {"timestamp": "2026-11-01T09:00:00Z", "type": "event_msg", "payload": payload}
+
+
+def gemini_lines(*messages: Fields) -> list[Fields]:
+    about = {"sessionId": "g", "projectHash": "p", "startTime": "2026-11-20T11:00:00Z"}
+    return [about, *({"timestamp": "2026-11-20T11:00:00Z", **each} for each in messages)]
+
+
+ASKED = [
+    {"id": "g1", "type": "user", "content": "Run the tests."},
+    {"id": "g2", "type": "gemini", "content": "They pass.", "model": "m"},
+    {"id": "g3", "type": "user", "content": "Do more."},
+    {"id": "g4", "type": "gemini", "content": "Done.", "model": "m"},
+]
+TAKEN_BACK = {
+    "codex": (codex_lines([Turn(0, (0,), False, False), Turn(1, (0,), False, False)]), rolled_back(1)),
+    "gemini-cli": (gemini_lines(*ASKED), {"$rewindTo": "g3"}),
+}
+
+
+@pytest.mark.parametrize("form", TAKEN_BACK)
+def test_a_turn_that_is_taken_back_after_it_came_in_is_told_by_the_name_of_its_run(
+    form: str, bank: Bank, tmp_path: Path
+) -> None:
+    lines, back = TAKEN_BACK[form]
+    path = write(tmp_path / "session.jsonl", lines)
+    import_paths(bank, [path])
+    tasks = {row.run: row.task for row in bank.runs().rows}
+    (file,) = import_paths(bank, [write(path, [*lines, back])]).files
+    told = [note for note in file.notes if "after it came in" in note]
+    assert len(tasks) == 2 and file.appended == 0 and len(told) == 1 and "overrule" in told[0]
+    assert [task for run, task in tasks.items() if run in told[0]] == ["Do 1." if form == "codex" else "Do more."]
+    with Bank.create("memory:") as fresh:
+        (file,) = import_paths(fresh, [path]).files
+        assert file.runs == 1 and not any("after it came in" in note for note in file.notes)
+
+
+@pytest.mark.parametrize("first", ["passed", "failed"])
+def test_of_two_transcripts_of_one_run_the_first_judges_and_the_other_result_is_told(
+    first: str, bank: Bank, tmp_path: Path
+) -> None:
+    """The same call failed in one and passed in the other: both verdicts came in, and neither's evidence told which."""
+    passed = write(tmp_path / "passed.jsonl", claude_lines([Turn(0, (0,), False, False)]))
+    failed = write(tmp_path / "failed.jsonl", claude_lines([Turn(0, (1,), False, False)]))
+    one, other = (passed, failed) if first == "passed" else (failed, passed)
+    import_paths(bank, [one])
+    for _ in range(2):
+        (file,) = import_paths(bank, [other]).files
+        assert file.appended == 0 and [each.differing for each in file.changes] == [("run_judged",)]
+    [row] = bank.runs().rows
+    assert row.verdict == ("success" if first == "passed" else "failure")
+    assert len(list(bank.log.read(types=["run_judged"]))) == 1
