@@ -17,7 +17,6 @@ from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.limits import git_limits
 
 _OFF = ("core.fsmonitor=false", "log.showSignature=false", "log.mailmap=false", "core.hooksPath=/dev/null")
-_OFF = ("core.fsmonitor=false", "log.showSignature=false", "log.mailmap=false", "core.hooksPath=/dev/null")
 _QUIET = tuple(word for setting in _OFF for word in ("-c", setting))
 _ENVIRONMENT = {
     # For releases of git that don't know of GIT_NO_LAZY_FETCH.

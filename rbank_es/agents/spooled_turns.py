@@ -7,7 +7,6 @@ run, so that taking a spool in twice adds nothing. Pure.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from rbank_es import limits
 from rbank_es.agents.hook_process import MARKER
 from rbank_es.agents.spool import seconds_of
 from rbank_es.agents.transcripts.transcript_lines import holdable
-from rbank_es.agents.transcripts.transcript_run import Ending, ToolUse, TranscriptRun
+from rbank_es.agents.transcripts.transcript_run import Ending, ToolUse, TranscriptRun, decoded, text_or_none
 from rbank_es.bank.recorded_values import recorded_amount
 from rbank_es.events import ContextBuilt, Event, LayerUse, MemoriesRetrieved, RunFinished, RunStarted
 from rbank_es.events.derived_ids import derived_id
@@ -54,7 +53,14 @@ class SpooledTurn(NamedTuple):
     @property
     def transcript(self) -> str | None:
         """The path of the session's transcript, as the last line that has one names it."""
-        return next((_name(line, "transcript") for line in reversed(self.all_lines) if _name(line, "transcript")), None)
+        return next(
+            (
+                text_or_none(line.get("transcript"))
+                for line in reversed(self.all_lines)
+                if text_or_none(line.get("transcript"))
+            ),
+            None,
+        )
 
 
 def turns_of(lines: Sequence[Line], now_s: float) -> list[SpooledTurn]:
@@ -103,7 +109,11 @@ def matching_run(turn: SpooledTurn, runs: Sequence[TranscriptRun]) -> Transcript
 def run_of(turn: SpooledTurn) -> TranscriptRun:
     """Return the run that a spool alone tells of, in the form of a transcript's."""
     prompt = turn.prompt
-    host, session, id = str(prompt.get("host") or FORM), str(prompt.get("session") or ""), _name(prompt, "turn")
+    host, session, id = (
+        str(prompt.get("host") or FORM),
+        str(prompt.get("session") or ""),
+        text_or_none(prompt.get("turn")),
+    )
     # With a turn's id of Codex, its rollout tells of the same run, whenever it comes in.
     named = host == "codex" and id is not None
     stops = [line for line in turn.lines if line.get("kind") in _ENDS]
@@ -118,8 +128,10 @@ def run_of(turn: SpooledTurn) -> TranscriptRun:
         ended=_time(turn.lines[-1]) if turn.lines else None,
         ending="interrupted" if turn.ending == "open" else turn.ending,
         error=next((str(line["error"]) for line in stops if line.get("error")), ""),
-        cwd=_name(prompt, "cwd"),
-        model=next((_name(line, "model") for line in turn.all_lines if _name(line, "model")), None),
+        cwd=text_or_none(prompt.get("cwd")),
+        model=next(
+            (text_or_none(line.get("model")) for line in turn.all_lines if text_or_none(line.get("model"))), None
+        ),
         last_words=next((str(line["answer"]) for line in reversed(stops) if line.get("answer")), ""),
     )
     for line in turn.lines:
@@ -219,10 +231,10 @@ def _ending(prompt: Line, lines: Sequence[Line], followed: bool, now_s: float) -
 def _tool_use(line: Line) -> ToolUse:
     arguments: Any = line.get("arguments")
     ms = recorded_amount(line.get("ms"), 1000 * limits.EVENT_S)
-    with suppress(ValueError, TypeError, RecursionError):
-        arguments = holdable(json.loads(arguments))
+    with suppress(RecursionError):
+        arguments = holdable(decoded(arguments))
     call = ToolUse(
-        id=_name(line, "call") or str(line["id"]),
+        id=text_or_none(line.get("call")) or str(line["id"]),
         name=str(line.get("tool") or "unknown"),
         arguments=arguments or None,
         at=_time(line),
@@ -244,12 +256,10 @@ def _tool_use(line: Line) -> ToolUse:
 
 def _said(result: str) -> str:
     """Return what a command printed, of the JSON that a host gives of it; any other result as it is."""
-    with suppress(ValueError, RecursionError):
-        fields = json.loads(result)
-        parts = [fields.get(key) for key in ("stdout", "stderr")] if isinstance(fields, dict) else []
-        if any(isinstance(part, str) for part in parts):
-            return "\n".join(part for part in parts if isinstance(part, str) and part)
-    return result
+    fields = decoded(result)
+    parts = [fields.get(key) for key in ("stdout", "stderr")] if isinstance(fields, dict) else []
+    printed = [part for part in parts if isinstance(part, str)]
+    return "\n".join(filter(None, printed)) if printed else result
 
 
 def _mark(recall: Line) -> str:
@@ -260,11 +270,6 @@ def _is_same(prompt: str, words: str) -> bool:
     from rbank_es.events.redaction import redact_all, redact_keys, secrets
 
     return bool(words.strip()) and redact_keys(redact_all(prompt, secrets())).strip().startswith(words.strip())
-
-
-def _name(line: Line, key: str) -> str | None:
-    value = line.get(key)
-    return value if isinstance(value, str) and value else None
 
 
 def _time(line: Line) -> str:

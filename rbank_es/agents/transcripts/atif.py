@@ -16,7 +16,6 @@ from rbank_es.agents.transcripts.transcript_run import (
     ToolUse,
     TranscriptRun,
     TrialReward,
-    count_or_none,
     text_in,
     text_or_none,
 )
@@ -150,11 +149,9 @@ def _add_step(run: TranscriptRun, step: Mapping[str, Any]) -> None:
         at=at,
         text=text_in(step["message"]),
         reasoning=step.get("reasoning_content") or "",
-        tokens_in=count_or_none(used.get("prompt_tokens")),
-        tokens_out=count_or_none(used.get("completion_tokens")),
-        tokens_cached=count_or_none(used.get("cached_tokens")),
         cost_usd=used.get("cost_usd"),
     )
+    said.use(used, "prompt_tokens", "completion_tokens", "cached_tokens")
     # A step of the agent's program alone is none of the model's.
     if step.get("llm_call_count") != 0:
         run.add(said)

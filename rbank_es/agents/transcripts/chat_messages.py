@@ -6,7 +6,6 @@ so a conversation that goes on has the same turns, and a copy of it too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
@@ -16,6 +15,7 @@ from rbank_es.agents.transcripts.transcript_run import (
     ModelMessage,
     ToolUse,
     TranscriptRun,
+    decoded,
     shortened,
     text_in,
     text_or_none,
@@ -110,7 +110,7 @@ class _Conversation:
             if isinstance(function, dict):
                 id = text_or_none(call.get("id")) or f"call {len(run.acts)}"
                 name = text_or_none(function.get("name")) or "unknown"
-                run.add(ToolUse(id=id, name=name, arguments=shortened(_json_or_text(function.get("arguments")))))
+                run.add(ToolUse(id=id, name=name, arguments=shortened(decoded(function.get("arguments")))))
 
     def _answered(self, run: TranscriptRun, number: int, message: Mapping[str, Any], text: str) -> None:
         id, name = text_or_none(message.get("tool_call_id")), message.get("name")
@@ -120,12 +120,3 @@ class _Conversation:
             self._tally.refuse(number, "the result of a call that isn't in its turn")
         elif not found.answered:
             found.answer(text)
-
-
-def _json_or_text(given: Any) -> Any:
-    if not isinstance(given, str):
-        return given
-    try:
-        return json.loads(given)
-    except (ValueError, RecursionError):
-        return given

@@ -7,10 +7,8 @@ or a sub-agent begins with the lines of its parent under new times; they are the
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from rbank_es.agents.transcripts.transcript_lines import Line, LineTally
@@ -19,6 +17,8 @@ from rbank_es.agents.transcripts.transcript_run import (
     ToolUse,
     TranscriptRun,
     count_or_none,
+    decoded,
+    seconds_between,
     shortened,
     text_in,
     text_or_none,
@@ -34,24 +34,12 @@ _TYPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context"
 _SILENT = frozenset({"token_usage_record", "world_state", "ghost_snapshot", "inter_agent_communication"})
 _SILENT_EVENTS = frozenset(
     {
-        *(
-            "agent_reasoning",
-            "agent_reasoning_raw_content",
-            "context_compacted",
-            "patch_apply_begin",
-            "patch_apply_end",
-        ),
-        *("exec_command_begin", "mcp_tool_call_begin", "mcp_tool_call_end", "web_search_begin", "web_search_end"),
-        *("entered_review_mode", "exited_review_mode", "undo_completed", "thread_name_updated", "plan_update"),
-        *(
-            "thread_settings_applied",
-            "warning",
-            "view_image_tool_call",
-            "turn_diff",
-            "item_started",
-            "background_event",
-        ),
-        *("stream_error", "agent_reasoning_section_break", "thread_goal_updated", "sub_agent_activity"),
+        *("agent_reasoning", "agent_reasoning_raw_content", "context_compacted", "patch_apply_begin"),
+        *("patch_apply_end", "exec_command_begin", "mcp_tool_call_begin", "mcp_tool_call_end", "web_search_begin"),
+        *("web_search_end", "entered_review_mode", "exited_review_mode", "undo_completed", "thread_name_updated"),
+        *("plan_update", "thread_settings_applied", "warning", "view_image_tool_call", "turn_diff", "item_started"),
+        *("background_event", "stream_error", "agent_reasoning_section_break", "thread_goal_updated"),
+        "sub_agent_activity",
     }
 )
 _SILENT_ITEMS = frozenset({"ghost_snapshot", "compaction", "web_search_call", "compaction_summary", "other"})
@@ -312,9 +300,8 @@ class _Thread:
         if isinstance(payload.get("action"), dict):
             given = payload["action"]
         if payload.get("type") == "function_call" and isinstance(given, str):
-            try:
-                given = json.loads(given)
-            except (ValueError, RecursionError):
+            text, given = given, decoded(given)
+            if given is text:
                 self._tally.refuse(line.number, "the arguments of a call are no JSON")
         if run is None or id is None:
             self._tally.outside += 1
@@ -346,12 +333,7 @@ class _Thread:
         if total in self._totals:
             return
         self._totals[total] = None
-        said = self._current(run, time)
-        said.tokens_in, said.tokens_out = (
-            count_or_none(used.get("input_tokens")),
-            count_or_none(used.get("output_tokens")),
-        )
-        said.tokens_cached = count_or_none(used.get("cached_input_tokens"))
+        self._current(run, time).use(used, "input_tokens", "output_tokens", "cached_input_tokens")
 
 
 def _note_end(run: TranscriptRun, payload: Mapping[str, Any], time: str) -> None:
@@ -373,10 +355,7 @@ def _note_output(call: ToolUse, output: Any, time: str) -> None:
         call.is_error, output = output.get("success") is False, output.get("content", output.get("output"))
     text = text_in(output)
     if text.startswith("{"):
-        try:
-            told = json.loads(text)
-        except (ValueError, RecursionError):
-            told = None
+        told = decoded(text)
         if isinstance(told, dict) and isinstance(told.get("output"), str):
             metadata = told.get("metadata")
             text, code = told["output"], metadata.get("exit_code") if isinstance(metadata, dict) else None
@@ -418,11 +397,3 @@ def _note_item(run: TranscriptRun, kind: str, item: Mapping[str, Any], time: str
 
 def _code(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def seconds_between(start: str, end: str) -> float:
-    """Return the seconds between two ISO times; 0 where one is none."""
-    try:
-        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except (ValueError, TypeError):
-        return 0.0

@@ -12,7 +12,6 @@ from rbank_es.agents.transcripts.transcript_lines import Line, LineTally
 from rbank_es.agents.transcripts.transcript_run import (
     ToolUse,
     TranscriptRun,
-    count_or_none,
     text_in,
     text_or_none,
 )
@@ -99,8 +98,7 @@ def _said(run: TranscriptRun, fields: Mapping[str, Any]) -> None:
     said = run.message(fields["id"], text_or_none(fields.get("model")), at)
     said.text = text_in(fields.get("content"))
     if isinstance(used, dict):
-        said.tokens_in, said.tokens_out = count_or_none(used.get("input")), count_or_none(used.get("output"))
-        said.tokens_cached = count_or_none(used.get("cached"))
+        said.use(used, "input", "output", "cached")
     calls = fields.get("toolCalls")
     calls = [each for each in calls if isinstance(each, dict)] if isinstance(calls, list) else []
     said.is_last = not calls

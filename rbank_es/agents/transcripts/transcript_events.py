@@ -14,7 +14,7 @@ import msgspec
 
 from rbank_es.agents.hook_process import MARKER
 from rbank_es.agents.transcripts.outcome_evidence import OutcomeEvidence, evidence_of
-from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, TranscriptRun, clipped
+from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, TranscriptRun, clipped, seconds_between
 from rbank_es.bank.recorded_values import recorded_amount, recorded_count, recorded_name
 from rbank_es.events import Event, LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.likely_secrets import redact_likely
@@ -242,7 +242,5 @@ def _error_code(call: ToolUse) -> str | None:
 
 
 def _seconds(given: float | None, start: str | None, end: str | None) -> float | None:
-    from rbank_es.agents.transcripts.codex import seconds_between
-
     lasted = given if given is not None or not (start and end) else seconds_between(start, end)
     return lasted if lasted is not None and 0 <= lasted <= EVENT_S else None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
@@ -80,6 +84,11 @@ class ModelMessage(msgspec.Struct, kw_only=True):
     tokens_cached: int | None = None
     cost_usd: float | None = None
     is_last: bool = False
+
+    def use(self, used: Mapping[str, Any], tokens_in: str, tokens_out: str, cached: str) -> None:
+        """Note the tokens that it took, under the names that its transcript has for them."""
+        self.tokens_in, self.tokens_out = count_or_none(used.get(tokens_in)), count_or_none(used.get(tokens_out))
+        self.tokens_cached = count_or_none(used.get(cached))
 
 
 class TrialReward(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,6 +220,21 @@ def text_in(content: Any) -> str:
 def text_or_none(value: Any) -> str | None:
     """Return a value that is a text with something in it; None for any other."""
     return value if isinstance(value, str) and value else None
+
+
+def decoded(given: Any) -> Any:
+    """Return the value of a JSON text; anything else as it is."""
+    if isinstance(given, str):
+        with suppress(ValueError, RecursionError):
+            return json.loads(given)
+    return given
+
+
+def seconds_between(start: str, end: str) -> float:
+    """Return the seconds between two ISO times; 0 where one is none."""
+    with suppress(ValueError, TypeError):
+        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    return 0.0
 
 
 def count_or_none(value: Any) -> int | None:
