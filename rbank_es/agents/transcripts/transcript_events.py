@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -40,19 +40,12 @@ _GIVEN = re.compile(rf"\[{MARKER} [0-9a-f]{{16}}\]")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-class RunIdentity(NamedTuple):
-    """The id of the event with which a run starts, and its name."""
-
-    started: str
-    name: str
-
-
-def identity_of(run: TranscriptRun) -> RunIdentity:
-    """Return by what a run of a transcript is known in a bank."""
+def identity_of(run: TranscriptRun) -> tuple[str, str]:
+    """Return by what a run of a transcript is known in a bank: the id of the event with which it starts, its name."""
     record = identity("transcript", run.form, *run.key)
     day = _DATE.match(run.began or "")
     # The date, because 32 bits tell the runs of a day apart, and not those of years.
-    return RunIdentity(part_id(record, "started", ""), name_of(f"{run.host}-{day[0]}" if day else run.host, record))
+    return part_id(record, "started", ""), name_of(f"{run.host}-{day[0]}" if day else run.host, record)
 
 
 class EventWriter:
@@ -98,7 +91,7 @@ class _RunEvents:
 
     def __init__(self, writer: EventWriter, run: TranscriptRun) -> None:
         self._writer, self._run = writer, run
-        self._record, self._name = identity("transcript", run.form, *run.key), identity_of(run).name
+        self._record, self._name = identity("transcript", run.form, *run.key), identity_of(run)[1]
 
     def events(self, acts: Sequence[ToolUse | ModelMessage]) -> Iterator[Event]:
         """Yield the events in the order of what they tell."""
