@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from functools import wraps
 from typing import Any
 
@@ -38,8 +38,7 @@ def recorded_function(function: Callable[..., Any], calls: ModelCalls) -> Callab
             raise
         if inspect.isawaitable(reply):
             return _awaited(reply, call)
-        call.replied(reply)
-        return reply
+        return call.returned(reply)
 
     return call
 
@@ -50,8 +49,7 @@ async def _awaited(reply: Awaitable[Any], call: BegunCall) -> Any:
     except BaseException as error:
         call.failed(error)
         raise
-    call.replied(result)
-    return result
+    return call.returned(result)
 
 
 class BegunCall:
@@ -68,6 +66,15 @@ class BegunCall:
         self._run = calls.begin(self._request, whole=self._whole)
         self._began = time.perf_counter()
 
+    def returned(self, reply: Any) -> Any:
+        """Return the reply, and record it; a generator's when it ends, as far as the caller took it."""
+        if inspect.isgenerator(reply):
+            return RecordedGenerator(reply, self)
+        if inspect.isasyncgen(reply):
+            return RecordedAsyncGenerator(reply, self)
+        self.replied(reply)
+        return reply
+
     def replied(self, reply: Any, usage: Mapping[str, Any] | None = None) -> None:
         """Record the reply, with the usage that it names itself if none is given."""
         took_s, values = time.perf_counter() - self._began, PlainValues(limits.LM_RESPONSE_CHARS)
@@ -80,6 +87,13 @@ class BegunCall:
             return self._calls.event(structs.replace(facts, response=_json(plain), whole=values.whole, usage=found))
 
         self._calls.record(made)
+
+    def yielded(self, pieces: Any, *, whole: bool, error: BaseException | None = None, later: bool = False) -> None:
+        """Record what a generator yielded, and the exception that ended it; `later`: at the next `flush`."""
+        facts = structs.replace(self._facts(time.perf_counter() - self._began), response=_json(pieces), whole=whole)
+        if error is not None:
+            facts = structs.replace(facts, error_code=_code(error), error=_message(error))
+        (self._calls.leave if later else self._calls.record)(lambda: self._calls.event(facts))
 
     def failed(self, error: BaseException) -> None:
         """Record the exception in place of a reply."""
@@ -96,6 +110,72 @@ class BegunCall:
             request_whole=self._whole,
             duration_s=took_s,
         )
+
+
+class _Pieces:
+    """What a generator yielded to the caller, within the bound of a reply. It is asked for nothing more."""
+
+    def __init__(self, reply: Any, call: BegunCall) -> None:
+        self._reply, self._call = reply, call
+        self._values, self._pieces = PlainValues(limits.LM_RESPONSE_CHARS), list[Any]()
+        self._is_recorded = False
+
+    def _taken(self, piece: Any) -> Any:
+        if self._values.whole:
+            self._pieces.append(self._values.of(piece))
+        return piece
+
+    def _ended(self, error: BaseException | None = None, *, later: bool = False) -> None:
+        if self._is_recorded:
+            return
+        self._is_recorded = True
+        is_text = bool(self._pieces) and all(isinstance(piece, str) for piece in self._pieces)
+        pieces: Any = "".join(self._pieces) if is_text else self._pieces
+        ended = isinstance(error, StopIteration | StopAsyncIteration)
+        # A caller may close a generator when it has enough: nothing failed then.
+        failure = None if ended or isinstance(error, GeneratorExit) else error
+        self._call.yielded(pieces, whole=ended and self._values.whole, error=failure, later=later)
+
+    def __del__(self) -> None:
+        self._ended(later=True)
+
+
+class RecordedGenerator(_Pieces, Generator[Any, Any, Any]):
+    """A generator that passes everything on, and is recorded when it ends, is closed or is dropped."""
+
+    def send(self, value: Any) -> Any:
+        """See `Generator.send`."""
+        return self._passed(self._reply.send, value)
+
+    def throw(self, *given: Any) -> Any:
+        """See `Generator.throw`."""
+        return self._passed(self._reply.throw, *given)
+
+    def _passed(self, act: Callable[..., Any], *given: Any) -> Any:
+        try:
+            return self._taken(act(*given))
+        except BaseException as error:
+            self._ended(error)
+            raise
+
+
+class RecordedAsyncGenerator(_Pieces, AsyncGenerator[Any, Any]):
+    """The same of an asynchronous generator."""
+
+    async def asend(self, value: Any) -> Any:
+        """See `AsyncGenerator.asend`."""
+        return await self._passed(self._reply.asend, value)
+
+    async def athrow(self, *given: Any) -> Any:
+        """See `AsyncGenerator.athrow`."""
+        return await self._passed(self._reply.athrow, *given)
+
+    async def _passed(self, act: Callable[..., Any], *given: Any) -> Any:
+        try:
+            return self._taken(await act(*given))
+        except BaseException as error:
+            self._ended(error)
+            raise
 
 
 def _json(value: Any) -> str:

@@ -15,6 +15,10 @@ classes = g_classes()
 print(classes["classes"])
 '''
 
+[[task.agent]]                     # calls of tools, for the executor `tools`; `args` are empty unless given
+reasoning = "Now the query."
+calls = [{ tool = "sparql_query", args = { query = "SELECT ..." } }]
+
 [[task.judge]]                     # any output fields; all but texts are written as JSON
 fields = { success = true, reason = "The names are right." }
 
@@ -60,6 +64,13 @@ _TEMPORARY = ("rate_limited", "server_error", "unreachable", "bad_response")
 Words = Annotated[str, Meta(min_length=1)]
 
 
+class ScriptedCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call of a tool, by the chat protocol."""
+
+    tool: Words
+    args: dict[str, Any] = {}
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One try: what its request must be like, and its answer."""
 
@@ -68,18 +79,19 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     expects: tuple[Words, ...] = ()
     reasoning: str | None = None
     code: str | None = None
+    calls: tuple[ScriptedCall, ...] = ()
     fields: dict[str, Any] | None = None
     text: str | None = None
     error: str | None = None
 
     def __post_init__(self) -> None:
         kinds = {
-            "reasoning and code": self.reasoning is not None or self.code is not None,
+            "reasoning and code or calls": self.reasoning is not None or self.code is not None or bool(self.calls),
             "fields": self.fields is not None,
             "text": self.text is not None,
             "error": self.error is not None,
         }
-        if sum(kinds.values()) != 1:
+        if sum(kinds.values()) != 1 or (self.calls and self.code is not None):
             raise ValueError(f"a turn has exactly one of {', '.join(kinds)}")
         if self.error is not None and self.error not in MODEL_HINTS:
             raise ValueError(f"unknown error {self.error!r}; it may be {', '.join(MODEL_HINTS)}")
@@ -91,7 +103,19 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return self.text
         if self.fields is not None:
             return rendered(self.fields)
+        if self.calls:
+            return self.reasoning or ""
         return rendered({"reasoning": self.reasoning or "", "code": f"```python\n{(self.code or '').strip()}\n```"})
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """The parts of the response: the answer, and the calls."""
+        numbered = enumerate(self.calls, 1)
+        said = [{"type": "text", "text": self.answer}] if self.answer or not self.calls else []
+        calls = [
+            {"type": "tool_call", "id": f"call_{at}", "name": each.tool, "input": each.args} for at, each in numbered
+        ]
+        return [*said, *calls]
 
 
 class ScriptedTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -209,11 +233,12 @@ class ScriptedModel:
             failure = failed(turn.error, "the script says so")
             # A retry takes the next turn, so a script can show that a call succeeds at last.
             raise RetryableFailure(failure) if turn.error in _TEMPORARY else failure
-        tokens = {"input_tokens": _tokens(words), "output_tokens": _tokens(turn.answer)}
+        said = turn.answer + "".join(msgspec.json.encode(each).decode() for each in turn.calls)
+        tokens = {"input_tokens": _tokens(words), "output_tokens": _tokens(said)}
         usage = {**tokens, "total_tokens": sum(tokens.values())}
-        message = LmMessage.of("assistant", turn.answer)
-        model = question.request.model
-        return ModelAnswer(LmResponse(model=model, message=message, finish_reason="stop", usage=usage))
+        message = LmMessage(role="assistant", parts=turn.parts)
+        finish = "tool_call" if turn.calls else "stop"
+        return ModelAnswer(LmResponse(model=question.request.model, message=message, finish_reason=finish, usage=usage))
 
     def _mismatch(self, question: Question, words: str, difference: str) -> LmFailed:
         step = f", step {question.step}" if question.step is not None else ""

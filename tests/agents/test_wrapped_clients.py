@@ -9,7 +9,7 @@ import inspect
 import json
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -396,6 +396,63 @@ def test_any_reply_is_recorded_and_returned_as_it_is(
     assert wrapped(lambda prompt: reply, calls)("x") is reply
     [call] = recorded(bank)
     assert (call.response, call.previews) == (response, () if whole else ("response",))
+
+
+def test_a_generator_is_recorded_as_far_as_the_caller_takes_it(bank: Bank, calls: ModelCalls) -> None:
+    """Whole at its end, cut where it is closed or dropped, with the exception that ends it; no piece too early."""
+    made: list[str] = []
+
+    def pieces(prompt: str) -> Iterator[Any]:
+        for piece in ("The ", "hall's ", "lamp."):
+            made.append(piece)
+            yield piece
+        if prompt == "fail":
+            raise TimeoutError("late")
+
+    ask = wrapped(pieces, calls)
+    assert (list(ask("all")), list(ask("")), made) == (["The ", "hall's ", "lamp."],) * 2 + (made[:3] * 2,)
+    made.clear()
+    closed = ask("some")
+    assert (next(closed), next(closed), made) == ("The ", "hall's ", ["The ", "hall's "])
+    closed.close()
+    dropped = ask("one")
+    next(dropped)
+    del dropped
+    gc.collect()
+    with pytest.raises(TimeoutError):
+        list(ask("fail"))
+    calls.flush()
+    found = {str(call.request): (call.response, call.previews, call.error_code) for call in recorded(bank)}
+    assert found == {
+        '"all"': ('"The hall\'s lamp."', (), None),
+        '""': ('"The hall\'s lamp."', (), None),
+        '"some"': ('"The hall\'s "', ("response",), None),
+        '"one"': ('"The "', ("response",), None),
+        '"fail"': ('"The hall\'s lamp."', ("response",), "timeout"),
+    }
+
+
+def test_an_endless_generator_and_an_asynchronous_one_are_recorded_within_bounds(bank: Bank, calls: ModelCalls) -> None:
+    def endless() -> Iterator[str]:
+        while True:
+            yield "a" * 1_000_000
+
+    ask = wrapped(endless, calls)()
+    assert {len(next(ask)) for _ in range(100)} == {1_000_000}
+    ask.close()
+
+    async def later(prompt: str) -> AsyncIterator[Any]:
+        reply = yield {"n": 1}
+        yield [reply]
+
+    async def work() -> list[Any]:
+        ask: Any = wrapped(later, calls)("x")
+        return [await anext(ask), await ask.asend("said"), [piece async for piece in ask]]
+
+    assert asyncio.run(work()) == [{"n": 1}, ["said"], []]
+    long, short = recorded(bank)
+    assert len(str(long.response)) <= agent_limits.RECORDED_CHARS and long.previews == ("response",)
+    assert (short.response, short.previews) == ('[{"n":1},["said"]]', ())
 
 
 @pytest.mark.parametrize("huge", ["a" * 10_000_000, "\0" * 10_000_000, b"\xff" * 10_000_000, ["a"] * 5_000_000, CIRCLE])
