@@ -22,7 +22,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Yield the row of another consolidation policy, supposed from the beginning."""
     with make_bank(place / "supposed", EVENTS) as bank, collected_as_in_the_command():
         begin = time.process_time()
-        found = bank.what_if(policies=APPEND)
+        found = bank.whatif(policies=APPEND)
         seconds = time.process_time() - begin
     what = f"another policy over {EVENTS:,} events, {found.searched:,} searches repeated (processor time)"
     yield Row("what-if", what, ours=duration(seconds), goal=Goal("≤", 10, "s"), value=seconds)

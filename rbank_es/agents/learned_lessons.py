@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,8 +11,8 @@ from rbank_es.bank.agent_acts import Learned, LeftRun
 from rbank_es.bank.ids import StateIds, exact_id
 from rbank_es.bank.lessons_to_draw import LateLessons, LessonToDraw
 from rbank_es.bank.writer_marks import close_left_runs
-from rbank_es.errors import LogError, ProjectionError
-from rbank_es.loop.late_extraction import all_lessons_to_draw, check_decided, draw_late, why_nothing_is_left
+from rbank_es.errors import LogError, Notice, ProjectionError
+from rbank_es.loop.late_extraction import UNREAD, all_lessons_to_draw, check_decided, draw_late, why_nothing_is_left
 from rbank_es.models.run_models import lms_for
 
 if TYPE_CHECKING:
@@ -73,6 +74,10 @@ def learn(
     found = draw_lessons(
         bank, planned_lessons(bank, wanted), lambda id: lms_for(bank, id, complete=complete, lm=lm, api_base=api_base)
     )
+    # Not silently, because an agent's loop looks at no reasons.
+    for each in found.lessons:
+        if each.code in UNREAD and not each.titles:
+            warnings.warn(Notice(f"nothing was learned from {', '.join(each.runs)}: {each.reason}"), stacklevel=3)
     # A hook gives no lesson while they are behind; the next recall would bring them up anyway.
     with suppress(ProjectionError, LogError, OSError):
         bank.project()

@@ -21,6 +21,7 @@ from rbank_es.events.readable_text import format_names
 from rbank_es.events.visible_text import without_hidden
 from rbank_es.limits import NAMES_LISTED, answer_limits
 from rbank_es.state.proportion import Share
+from rbank_es.system.command_lines import whole_command
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -124,6 +125,8 @@ class ItemAnswer(BankAnswer, frozen=True, kw_only=True):
     grounds: tuple[ItemGround, ...]
     warning: str | None
     ends: str | None
+    command: str | None
+    call: str | None
     acts: tuple[ItemAct, ...] | None
     links: tuple[ItemLink, ...] | None
     near: tuple[NearItem, ...] | None
@@ -153,6 +156,7 @@ def find_item(reader: BankReader, question: ItemQuestion) -> ItemAnswer:
     id = whole_id(view, "item", question.item)
     (row,) = view.page("items", [RowCondition(("id",), "is", id)]).rows
     item, grounds = struct_of(ItemRow, row), grounds_of(reader, id)
+    is_there = item.state in ("active", "pending")
     limit = reader.limit(question.limit)
     given = sorted(view.rows("item_exposures", item=id), key=lambda each: (-each["seq"], each["run"], each["way"]))
     return ItemAnswer(
@@ -167,6 +171,8 @@ def find_item(reader: BankReader, question: ItemQuestion) -> ItemAnswer:
         grounds=grounds,
         warning=_warning(grounds),
         ends=_ends(_originals(reader, grounds), item.state, vouched=item.vouched),
+        command=whole_command("reject", [reader.command, id], "--because WHY") if is_there else None,
+        call=f"bank.reject({id!r}, because='WHY')" if is_there else None,
         searches=len(view.rows("lineage_edges", source_kind="item", source=id, relation="hit_in")),
         used_in_total=len(given),
         used_in=tuple(_use(view, each, chars) for each in given[:limit]),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened
 from rbank_es.answers.shared.question import BankQuestion, QuestionKind
-from rbank_es.bank.supposed_differences import PromptDifference, WhatIf
+from rbank_es.bank.supposed_differences import WhatIf
 from rbank_es.bank.what_if import WhatIfQuestion, what_if
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import VerdictValue
@@ -45,22 +45,25 @@ def find_whatif(reader: BankReader, question: SuppositionQuestion) -> WhatIf:
         raise BadInput(f"until is position {until:,}, later than {reader.position:,}: ask about a later point")
     supposed = WhatIfQuestion(policies=question.policies, verdicts=question.verdicts, without=question.without)
     found = what_if(reader.name, bank.log, supposed, since, until, progress=reader.progress)
-    return _shown(reader, found, question.chars)
+    chars = question.chars
+    found = shortened_whatif(found, reader.chars(chars), reader.text_chars(chars))
+    return found if reader.bounds.prompts else without_prompts(found)
 
 
-def _shown(reader: BankReader, found: WhatIf, asked: int | None) -> WhatIf:
-    """Return an answer as a face allows it: titles and prompts at most so long, prompts perhaps left out."""
-    title_chars = reader.chars(asked)
+def shortened_whatif(found: WhatIf, title_chars: int | None, prompt_chars: int | None) -> WhatIf:
+    """Return an answer with titles and prompts of at most so many characters."""
     items = (replace(each, title=shortened(each.title, title_chars) or "") for each in found.items)
     decisions = (replace(each, title=shortened(each.title, title_chars) or "") for each in found.decisions)
-    prompts = (_prompt(reader, each, reader.text_chars(asked)) for each in found.prompts)
+    prompts = (
+        replace(each, before=shortened(each.before, prompt_chars), after=shortened(each.after, prompt_chars))
+        for each in found.prompts
+    )
     return replace(found, items=tuple(items), decisions=tuple(decisions), prompts=tuple(prompts))
 
 
-def _prompt(reader: BankReader, each: PromptDifference, chars: int | None) -> PromptDifference:
-    if not reader.bounds.prompts:
-        return replace(each, before=None, after=None)
-    return replace(each, before=shortened(each.before, chars), after=shortened(each.after, chars))
+def without_prompts(found: WhatIf) -> WhatIf:
+    """Return an answer without the words of prompts."""
+    return replace(found, prompts=tuple(replace(each, before=None, after=None) for each in found.prompts))
 
 
 QUESTION = QuestionKind(

@@ -114,7 +114,7 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
             raise BadInput(f"{into.parent} is not a directory, so {into.name} can't be written there")
         rebuild(into, self.log, upto=position, on_batch=progress, replace=force)
 
-    def what_if(
+    def whatif(
         self,
         *,
         policies: Mapping[str, Any] | None = None,
@@ -122,6 +122,7 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         without: Iterable[str] = (),
         since: str | int = 0,
         until: str | int | None = None,
+        chars: int | None = None,
         into: str | Path | None = None,
         force: bool = False,
         progress: OnProgress | None = None,
@@ -129,11 +130,12 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         """Return what would differ if a supposition held from a point on, until another (by default the head).
 
         `policies` are tables by kind, as `set_policies` takes them; `verdicts` are by run; `without` are ids of items
-        and runs. With `into`, a file of read
-        models of the bank as it would be is written: over one that is there, or that another process wrote meanwhile,
-        only with `force`. No model is called, and nothing is written to the log.
+        and runs; `chars` are those of each title and prompt at most. With `into`, a file of read models of the bank as
+        it would be is written: over one that is there, or that another process wrote meanwhile, only with `force`. No
+        model is called, and nothing is written to the log.
         Raises `BadInput`, `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`, `ProjectionError`.
         """
+        from rbank_es.answers.whatif import shortened_whatif
         from rbank_es.bank.what_if import WhatIfQuestion, what_if
 
         target = None if into is None else Path(into)
@@ -143,7 +145,8 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
             refuse_existing(replaceable(target))  # before the work; another process may still be faster
         question = WhatIfQuestion(policies=policies or {}, verdicts=verdicts or {}, without=tuple(without))
         last, first = self.resolve(until), self.resolve(since)
-        return what_if(self.name, self.log, question, first, last, into=target, force=force, progress=progress)
+        found = what_if(self.name, self.log, question, first, last, into=target, force=force, progress=progress)
+        return shortened_whatif(found, chars, chars)
 
     # ---------------------------------------------------------------- items
 

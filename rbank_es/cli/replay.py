@@ -81,8 +81,8 @@ def _counted(names: tuple[str, ...], found: Any) -> dict[str, int]:
 
 
 def _outcomes(state: State) -> dict[str, int]:
-    names = ("submitted", "forced_at_limit", "failed", "running")
-    return _counted(names, (run.outcome or "running" for run in state.runs.values()))
+    names = ("submitted", "forced_at_limit", "failed", "open")
+    return _counted(names, (run.outcome or "open" for run in state.runs.values()))
 
 
 def _print(facts: dict[str, Any], state: State) -> None:

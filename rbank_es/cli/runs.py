@@ -15,7 +15,7 @@ from rbank_es.cli.shared.output import Cell, format_time
 from rbank_es.events.readable_text import format_cost
 from rbank_es.events.run_events import Outcome
 
-NOT_JUDGED, RUNNING = "none", "running"
+NOT_JUDGED, OPEN = "none", "open"
 
 
 def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -41,7 +41,9 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--domain", metavar="ID", help="Over this ontology.")
 @click.option("--executor", metavar="NAME", help="By this executor.")
 @click.option("--model", metavar="NAME", help="By a model with this in its name.")
-@click.option("--outcome", type=click.Choice([*get_args(Outcome), RUNNING]), help="That ended so.")
+@click.option(
+    "--outcome", type=click.Choice([*get_args(Outcome), OPEN]), help="That ended so, or are open: no end is recorded."
+)
 @click.option(
     "--verdict", "given", type=click.Choice(["success", "failure", "undecided", NOT_JUDGED]), help="With this verdict."
 )
@@ -73,7 +75,7 @@ def runs(
 
 
 def _filters(given: dict[str, Any]) -> list[OptionFilter]:
-    outcome = "none" if given["outcome"] == RUNNING else given["outcome"]
+    outcome = "none" if given["outcome"] == OPEN else given["outcome"]
     return [
         *OptionFilter.of("--task", given["task"], "task~{}"),
         *OptionFilter.of("--domain", given["domain"], "ontology={}"),
@@ -99,7 +101,7 @@ def _columns(rows: Sequence[RunRow]) -> Columns:
     if any(row.imported_at for row in rows):
         columns["imported on"] = lambda row: format_time(row.imported_at)[:10]
     return columns | {
-        "outcome": lambda row: (row.outcome or RUNNING).replace("_", " "),
+        "outcome": lambda row: (row.outcome or OPEN).replace("_", " "),
         "verdict": lambda row: row.verdict or "not judged",
         **({"error": _error} if any(row.outcome == "failed" for row in rows) else {}),
         "steps": lambda row: row.iterations,

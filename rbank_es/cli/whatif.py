@@ -84,7 +84,7 @@ def whatif(
 
 def _asked(bank: Bank, tables: Mapping[str, Any], into: Path | None, force: bool, given: dict[str, Any]) -> WhatIf:
     with Progress("supposing") as progress:
-        return bank.what_if(policies=tables, into=into, force=force, progress=progress, **given)
+        return bank.whatif(policies=tables, into=into, force=force, progress=progress, **given)
 
 
 def _tables(given: str) -> dict[str, Any]:

@@ -106,7 +106,7 @@ class GuideResult(msgspec.Struct, frozen=True, kw_only=True):
 class TaskTally(msgspec.Struct, frozen=True, kw_only=True):
     """The right answers to one task: by condition, the number of right runs and of counted ones."""
 
-    task: str
+    task_id: str
     level: int | None
     family: str | None
     right: dict[str, tuple[int, int]]
@@ -117,7 +117,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
     run: str
     place: str
-    task: str
+    task_id: str
     gates: tuple[Gate, ...]
 
 
@@ -373,7 +373,7 @@ def _tasks(data: ExperimentData, rows: Sequence[TrialRun]) -> Iterable[TaskTally
     for task in data.suite.tasks:
         own = right.get(task.id, {})
         counts = {name: (sum(own[name]), len(own[name])) for name in names if name in own}
-        yield TaskTally(task=task.id, level=task.level, family=task.family, right=counts)
+        yield TaskTally(task_id=task.id, level=task.level, family=task.family, right=counts)
 
 
 def _left_out(data: ExperimentData, rows: Sequence[TrialRun]) -> Iterable[LeftOut]:
@@ -381,4 +381,4 @@ def _left_out(data: ExperimentData, rows: Sequence[TrialRun]) -> Iterable[LeftOu
     for row in rows:
         if row.gates_broken:
             place = places[row.condition, row.order, row.repetition]
-            yield LeftOut(run=row.run, place=place, task=row.task_id, gates=row.gates_broken)
+            yield LeftOut(run=row.run, place=place, task_id=row.task_id, gates=row.gates_broken)

@@ -269,7 +269,7 @@ def _tasks(results: Results) -> Iterator[Html]:
     rows = [
         {
             "at": at,
-            "task": shorten(each.task, experiment_limits.REPORT_TASK_CHARS),
+            "task": shorten(each.task_id, experiment_limits.REPORT_TASK_CHARS),
             "family": each.family,
             "level": each.level,
             "right": each.right,
@@ -304,7 +304,7 @@ def _runs(results: Results, rows: Sequence[TrialRun]) -> Iterator[Html]:
     trials = {(each.condition, each.order, each.repetition): each for each in results.trials}
     with_page = {each.place for each in paged(results.trials)}
     yield from _unpaged([each for each in results.trials if each.head and each.place not in with_page])
-    of_task: dict[str, list[dict[str, Any]]] = {each.task: [] for each in results.tasks}
+    of_task: dict[str, list[dict[str, Any]]] = {each.task_id: [] for each in results.tasks}
     for row in rows[: experiment_limits.REPORT_RUNS]:
         trial = trials[row.condition, row.order, row.repetition]
         of_task[row.task_id].append({"trial": trial, "row": row, "paged": trial.place in with_page})

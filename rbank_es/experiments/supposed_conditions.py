@@ -90,7 +90,7 @@ def _of_trial(folder: Path, trial: Trial, others: list[Condition]) -> Iterator[S
         for other in others:
             changes = {kind: table for kind, table in tables_of(other.choices()).items() if kind in REDECIDED}
             # From the trial's beginning on: its seeds stay as its own policies took them up.
-            supposed = bank.what_if(policies=changes, since=started.seq)
+            supposed = bank.whatif(policies=changes, since=started.seq)
             born = len(supposed.came)
             gone = len(supposed.left)
             yield SupposedCondition(

@@ -14,7 +14,7 @@ import pytest
 from rbank_es import Bank
 from rbank_es.bank.agent_run import AgentRun
 from rbank_es.bank.writer_marks import FOLDER
-from rbank_es.errors import BadInput, NotInBank
+from rbank_es.errors import BadInput, Notice, NotInBank
 from rbank_es.events import RunStarted
 
 TASK = "Which lamps are lit?"
@@ -71,7 +71,8 @@ def test_without_a_run_all_that_are_due_teach_and_only_once() -> None:
 def test_a_reply_without_a_lesson_says_why_and_leaves_the_run_due() -> None:
     with Bank.create("memory:") as bank:
         run = judged(bank)
-        learned = bank.learn(run, complete=lambda prompt: "I would rather talk about the weather.")
+        with pytest.warns(Notice, match=f"nothing was learned from {run.id}: .* answers held no list of items"):
+            learned = bank.learn(run, complete=lambda prompt: "I would rather talk about the weather.")
         assert learned.titles == () and learned.lessons[0].code == "malformed"
         assert learned.reasons == (f"{run.id}: {learned.lessons[0].reason}",)
         assert bank.learn(run, complete=lambda prompt: REPLY).titles == (LESSON["title"],)

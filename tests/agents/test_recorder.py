@@ -21,10 +21,12 @@ from rbank_es import Bank
 from rbank_es.agents.recall import append_recall, find_recall
 from rbank_es.bank.agent_run import AgentRun
 from rbank_es.bank.writer_marks import FOLDER, close_left_runs
+from rbank_es.cli.shared.output import format_time
 from rbank_es.errors import BadInput, LogUnavailable
 from rbank_es.events import LmCalled, NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.limits import agent_limits
 from rbank_es.log.run_reader import RunEvents, read_run
+from tests.cli_runner import run as cli
 from tests.context.procedures_of_bank import procedures
 from tests.processes import PROCESSES, alone
 
@@ -601,3 +603,15 @@ def test_the_first_recall_of_a_process_searches_the_read_models_as_they_are(tmp_
     with Bank.open(tmp_path / "bank") as bank:
         checked = bank.check(retrievals=True).retrievals
         assert checked is not None and (checked.checked, checked.different) == (6, ())
+
+
+def test_a_run_without_an_end_is_open_since_it_began(tmp_path: Path) -> None:
+    """Nobody can tell by the log whether its process lives, so nothing says that it runs."""
+    with bank_of_lamps(tmp_path / "bank") as bank:
+        bank.append([RunStarted(run="left", task=TASK)])
+        began = bank.run("left").run.started_at
+    shown = cli("show", "./bank", "left", cwd=tmp_path).out
+    assert f"open since {format_time(began)}: no end is recorded" in shown
+    assert [
+        each["run"] for each in cli("runs", "./bank", "--outcome", "open", "--json", cwd=tmp_path).json["rows"]
+    ] == ["left"]

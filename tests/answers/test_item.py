@@ -54,3 +54,18 @@ def test_a_file_of_read_models_tells_all_but_what_the_log_has(tmp_path: Path) ->
     for name in ("item", "states", "used_in", "compared", "ends", "warning"):
         assert there[name] == here[name], name
     assert "it ends if wrong is no longer a success" in run("show", "./then.sqlite", HEIGHT.id, cwd=tmp_path).out
+
+
+def test_an_item_says_by_what_it_is_taken_back(tmp_path: Path) -> None:
+    """The command and the call that it names do it; of what has ended there is nothing to take back."""
+    misled_bank(tmp_path / "bank").close()
+    shown = run("show", "./bank", HEIGHT.id, cwd=tmp_path).out
+    with Bank.open(tmp_path / "bank") as bank:
+        found = bank.item(HEIGHT.id)
+        assert found.command == f"rbank-es reject bank {HEIGHT.id} --because WHY"
+        assert found.call == f"bank.reject({HEIGHT.id!r}, because='WHY')" and found.call in " ".join(shown.split())
+        made = bank.reject(HEIGHT.id, because="WHY", dry_run=True)
+        eval(found.call, {"bank": bank})  # the sentence that people copy
+        ended = bank.item(HEIGHT.id)
+        assert (ended.item.state, ended.command, ended.call) == ("rejected", None, None)
+        assert {each.id for each in made.items} >= {HEIGHT.id}

@@ -56,15 +56,15 @@ def test_of_two_that_write_one_file_the_slower_is_refused_and_the_file_stays(pla
     def meanwhile(done: int, total: int) -> None:
         if not seen:
             with Bank.open(place / "logs" / "misled") as bank:
-                bank.what_if(without=[HEIGHT.id], into=into)
+                bank.whatif(without=[HEIGHT.id], into=into)
             seen.append(into.read_bytes())
 
     with Bank.open(place / "logs" / "misled") as bank:
         if force:
-            bank.what_if(verdicts={"wrong": "failure"}, into=into, force=True, progress=meanwhile)
+            bank.whatif(verdicts={"wrong": "failure"}, into=into, force=True, progress=meanwhile)
         else:
             with pytest.raises(BadInput, match=r"there\.sqlite exists; choose another file"):
-                bank.what_if(verdicts={"wrong": "failure"}, into=into, progress=meanwhile)
+                bank.whatif(verdicts={"wrong": "failure"}, into=into, progress=meanwhile)
     assert (into.read_bytes() == seen[0]) is not force
     assert run("search", "./there.sqlite", TWIN.title, cwd=place).out
     assert {path.name for path in place.glob("there*")} == {"there.sqlite"}
@@ -100,7 +100,7 @@ def test_the_question_gives_what_the_command_prints(made: Path) -> None:
     assert run("ask", "sample", "whatif", *words, "--json", cwd=made).json == found
     with Bank.open(made / "logs" / "sample") as bank:
         assert json.loads(bank.whatif(**given).json()) == found
-        whole = bank.what_if(**given)
+        whole = bank.whatif(**given)
         assert whole == bank.whatif(**given) and whole.prompts and whole.retrievals
         asked = {name: json.dumps(value) for name, value in given.items()}
         assert served(bank, "whatif", asked)[1]["needs"] == found["needs"]
@@ -136,16 +136,16 @@ def test_under_the_policies_in_force_nothing_would_differ(made: Path) -> None:
 
 def test_a_setting_of_the_first_recorded_policy_is_supposed_by_its_name_alone() -> None:
     with Bank.create("memory:", policies=[UtilityRanking().choice]) as bank:
-        assert not bank.what_if(policies={"retrieval": {"pool": 20}}).differs
+        assert not bank.whatif(policies={"retrieval": {"pool": 20}}).differs
         with pytest.raises(BadPolicy, match="no setting 'pol'"):
-            bank.what_if(policies={"retrieval": {"pol": 20}})
+            bank.whatif(policies={"retrieval": {"pol": 20}})
 
 
 def test_each_decision_that_is_made_again_is_counted_once() -> None:
     with Bank.create("memory:") as bank:
         for word in ("lamps", "buoys", "keepers"):
             bank.remember(f"Count {word}", f"Ask for {word} with COUNT.", src="success")
-        assert bank.what_if(policies={"consolidation": {"name": "append"}}).decided == 3
+        assert bank.whatif(policies={"consolidation": {"name": "append"}}).decided == 3
 
 
 def test_a_supposition_about_the_head_changes_nothing_yet(made: Path) -> None:

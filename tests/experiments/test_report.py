@@ -118,7 +118,9 @@ def test_curves_contrasts_and_tasks_are_those_of_plain_python_over_the_rows(kept
     for task in report["tasks"]:
         for name, (successes, runs) in task["right"].items():
             own = [
-                row["score"] == "success" for row in rows if (row["task_id"], row["condition"]) == (task["task"], name)
+                row["score"] == "success"
+                for row in rows
+                if (row["task_id"], row["condition"]) == (task["task_id"], name)
             ]
             assert (sum(own), len(own)) == (successes, runs)
 

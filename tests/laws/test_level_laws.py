@@ -124,7 +124,7 @@ def test_under_a_supposed_policy_a_recorded_search_is_made_with_its_level(
 ) -> None:
     with lived(ops, levels).bank as bank:
         asked = retrieved(bank, (None, 1, 3))
-        supposed = bank.what_if(policies={"retrieval": UP_TO.choice.settings | {"name": "bm25", "version": 1}})
+        supposed = bank.whatif(policies={"retrieval": UP_TO.choice.settings | {"name": "bm25", "version": 1}})
         for each in asked:
             with bank.as_of(each.seq - 1) as view:
                 assert would_find(each, supposed) == tuple(hit.id for hit in view.repeat(each, UP_TO).items)
@@ -144,7 +144,7 @@ def test_under_a_supposed_verdict_levels_are_those_of_the_supposed_support(
         asked = retrieved(bank, (None, 1, 3))
         with TemporaryDirectory() as folder:
             into = Path(folder) / "supposed.sqlite"
-            supposed = bank.what_if(verdicts={run: verdict}, into=into)
+            supposed = bank.whatif(verdicts={run: verdict}, into=into)
             with ReadModels.open(into, read_only=True) as models, models.live() as view:
                 for each in asked:
                     assert would_find(each, supposed) == tuple(hit.id for hit in view.repeat(each).items)
@@ -177,5 +177,5 @@ def test_without_the_success_of_an_easier_task_a_lesson_would_not_be_given_to_on
             learned(bank, LESSON, (run, "success"))
         [asked] = retrieved(bank, (2,))
         assert [hit.id for hit in asked.hits] == [LESSON.id]
-        [differs] = bank.what_if(verdicts={"easy": "failure"}).retrievals
+        [differs] = bank.whatif(verdicts={"easy": "failure"}).retrievals
         assert (differs.seq, differs.after) == (asked.seq, ())

@@ -95,7 +95,7 @@ def asked(bank: Bank, queries: list[str]) -> None:
 def test_nothing_differs_where_nothing_is_supposed(ops: list[Op], tidy: bool, queries: list[str]) -> None:
     bank = lived(ops, tidy).bank
     asked(bank, queries)
-    found = bank.what_if()
+    found = bank.whatif()
     assert not found.differs and found.supposed_seq == bank.position
 
 
@@ -116,7 +116,7 @@ def test_nothing_differs_under_the_policies_in_force(ops: list[Op], tidy: bool, 
     tables: dict[str, Any] = {}
     for each in bank.policies():
         tables[each.kind] = {"name": each.name, "version": each.version, **each.settings}
-    assert not bank.what_if(policies=tables, since=3).differs
+    assert not bank.whatif(policies=tables, since=3).differs
 
 
 @lawful
@@ -128,7 +128,7 @@ def test_another_verdict_is_as_if_somebody_overruled(
     before = bank.state()
     assume((run, "learning") in before.verdicts)
     since = data.draw(st.integers(0, bank.position))
-    found = bank.what_if(verdicts={run: verdict}, since=since)
+    found = bank.whatif(verdicts={run: verdict}, since=since)
     with bank.copy() as copy:
         copy.overrule(run, verdict, reason="what if")
         after = copy.state()
@@ -148,7 +148,7 @@ def test_without_an_item_is_as_if_its_candidates_were_undone(ops: list[Op], n: i
     item, before = life.one(n), life.bank.state()
     assume(item is not None and not any(act == "vouched" for _, act in before.records[item].acts()))
     since = data.draw(st.integers(0, life.bank.position))
-    found = life.bank.what_if(without=[f"item:{item}"], since=since)
+    found = life.bank.whatif(without=[f"item:{item}"], since=since)
     with life.bank.copy() as copy:
         pairs = [pair for pair, made in before.pairs.items() if made.item == item and not made.undone]
         for extraction, candidate in pairs:
@@ -165,7 +165,7 @@ def test_without_a_run_is_as_if_nothing_had_been_drawn_from_it(ops: list[Op], ru
     before = bank.state()
     assume((run, "learning") in before.verdicts)
     since = data.draw(st.integers(0, bank.position))
-    found = bank.what_if(without=[f"run:{run}"], since=since)
+    found = bank.whatif(without=[f"run:{run}"], since=since)
     with bank.copy() as copy:
         for extraction, candidate in before.pairs:
             if extraction in before.relying.get(run, ()):
@@ -191,7 +191,7 @@ def test_another_policy_is_as_if_it_had_been_in_force(ops: list[Op], way: Any, b
             if op[0] != "learn":
                 life.correct()
     tables = {each.kind: {"name": each.name, "version": each.version, **each.choice.settings} for each in (way, bound)}
-    found = found_in.bank.what_if(policies=tables)
+    found = found_in.bank.whatif(policies=tables)
     assert supposed(found_in.bank.state(), found) == standing(other.bank.state())
     event(f"items differ: {min(len(found.items), 4)}")
 
@@ -208,7 +208,7 @@ def test_the_written_bank_finds_what_the_retrievals_would_find(
     asked(bank, queries)
     with TemporaryDirectory() as folder:
         into = Path(folder) / "supposed.sqlite"
-        found = bank.what_if(verdicts={run: verdict}, into=into)
+        found = bank.whatif(verdicts={run: verdict}, into=into)
         differing = {each.seq: each.after for each in found.retrievals}
         retrieved = [each for each in bank.events(types=("memories_retrieved",)) if isinstance(each, MemoriesRetrieved)]
         with ReadModels.open(into, read_only=True) as models, models.live() as view:
@@ -231,7 +231,7 @@ def test_what_writers_would_have_corrected_before_a_lesson_is_found_behind_it() 
         bank.append([judged("first", "success"), *ran("third"), judged("third", "failure")])
         learned(bank, WARNING, ("third", "failure"))
         asked(bank, [HEIGHT.title])
-        [hits] = bank.what_if(verdicts={"first": "failure"}).retrievals
+        [hits] = bank.whatif(verdicts={"first": "failure"}).retrievals
         assert HEIGHT.id in hits.before and TWIN.id not in hits.before
         assert TWIN.id in hits.after and HEIGHT.id not in hits.after
 
@@ -240,7 +240,7 @@ def test_the_written_bank_has_each_eachat_its_position_and_gaps_where_some_are_l
     """So a point of the one means the same in the other."""
     with misled_bank("memory:") as bank, bank.as_of() as recorded:
         into = tmp_path / "supposed.sqlite"
-        found = bank.what_if(without=["run:misled"], into=into)
+        found = bank.whatif(without=["run:misled"], into=into)
         with ReadModels.open(into, read_only=True) as models, models.live() as view:
             assert view.position == found.supposed_seq == bank.position
             began = {row["run"]: row["started_seq"] for row in recorded.rows("runs")}
@@ -284,10 +284,10 @@ def test_lessons_of_a_run_that_would_have_found_other_items_are_counted_and_not_
         asked(bank, [HEIGHT.title])
         bank.append(judged("asks", "success"))
         learned(bank, LESSON, ("asks", "success"))
-        needs = bank.what_if(verdicts={"wrong": "failure"}).needs
+        needs = bank.whatif(verdicts={"wrong": "failure"}).needs
         # Two other runs were given the item by searches that aren't recorded.
         assert (needs.runs, needs.items) == (3, 3)
-        assert bank.what_if(verdicts={"wrong": "failure"}, without=[f"item:{LESSON.id}"]).needs.items == 2
+        assert bank.whatif(verdicts={"wrong": "failure"}, without=[f"item:{LESSON.id}"]).needs.items == 2
 
 
 def test_runs_and_judges_that_were_shown_an_item_by_no_recorded_search_are_counted_and_not_guessed() -> None:
@@ -298,6 +298,6 @@ def test_runs_and_judges_that_were_shown_an_item_by_no_recorded_search_are_count
         bank.append([*ran("given", HEIGHT.id), *ran("looks")])
         bank.append(MemoriesRead(run="looks", ids=(HEIGHT.id,), how="get", chars=100))
         bank.append([replace(judged("looks", "success"), precedents=(HEIGHT.id,)), *ran("neither")])
-        found = bank.what_if(verdicts={"first": "failure"})
+        found = bank.whatif(verdicts={"first": "failure"})
         assert (found.needs.runs, found.needs.judgments, found.unknowable.prompts) == (2, 1, 1)
-        assert not bank.what_if(without=["run:neither"]).needs.runs
+        assert not bank.whatif(without=["run:neither"]).needs.runs

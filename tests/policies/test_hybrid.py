@@ -347,7 +347,7 @@ def test_what_if_ranks_by_vectors_that_were_recorded_later(tmp_path: Path) -> No
         bank.append([RunStarted(run="r", task=QUERY), *(replace(each, run="r") for each in made.retrievals)])
         embedded(bank, {"near": [0, 1], "far": [1, 0], "unsaid": [1, 0.1]}, query=[1, 0])
         wanted = {"name": "hybrid", "version": 1, "model": "m", "cosine": 0.9}
-        [change] = bank.what_if(policies={"retrieval": wanted}).retrievals
+        [change] = bank.whatif(policies={"retrieval": wanted}).retrievals
         assert set(change.before) == {"near", "far"}
         assert set(change.after) == {"near", "far", "unsaid"}
-        assert not bank.what_if(policies={"retrieval": {"coverage": 0.0, "share_of_best": 0.0}}).retrievals
+        assert not bank.whatif(policies={"retrieval": {"coverage": 0.0, "share_of_best": 0.0}}).retrievals

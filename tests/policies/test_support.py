@@ -72,5 +72,5 @@ def test_a_supposed_verdict_moves_hits_that_bm25_2_ranks_by_support() -> None:
         learned(bank, other, ("a", "success"))
         with bank.as_of() as view:
             bank.append([view.retrieve("tower height", 1).event])
-        [moved] = bank.what_if(verdicts={"a": "failure"}).retrievals
+        [moved] = bank.whatif(verdicts={"a": "failure"}).retrievals
         assert (moved.before, moved.after) == ((other.id,), (tower.id,))

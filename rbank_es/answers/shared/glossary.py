@@ -79,6 +79,8 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "copy_of": (LIST, "ids of the extractions of which the candidate is a copy, with which it falls"),
     "differences": (LIST, "what the item has in the place of words of the other"),
     "ends": (TEXT, "what would end the item; null: it ended"),
+    "ItemAnswer.command": (TEXT, "the command line that takes the item back; null: it ended"),
+    "call": (TEXT, "the same in Python; null: it ended"),
     "ItemAnswer.events": (
         LIST,
         "the newest events about the item, oldest first; null: there is no log, or they were not asked for",

@@ -92,6 +92,8 @@ def _print_grounds(found: ItemAnswer) -> None:
         echo(f"{how} {', '.join(ids)}")
     if found.ends:
         echo(found.ends)
+    if found.command:
+        echo(f"to take it back: {safe_line(found.command)}; in Python {safe_line(found.call or '')}")
 
 
 def _linked(found: ItemAnswer) -> dict[str, list[str]]:

@@ -91,8 +91,11 @@ def print_run(found: RunAnswer) -> None:
 
 
 def _print_ending(found: RunAnswer) -> None:
-    """Print what ended a run that did not end by itself, before all else that is known of it."""
+    """Print what ended a run that did not end by itself, or since when it is open, before all else."""
     run = found.run
+    if run.outcome is None and run.started_at is not None:
+        # Whether its process still lives, nobody can tell by the log: the next recorder on its machine records it.
+        echo(styled(f"open since {format_time(run.started_at)}: no end is recorded\n", "yellow"))
     how = {"failed": "it ended in an error", "forced_at_limit": "it was stopped at a limit"}.get(run.outcome or "")
     if how is not None:
         why = safe_line(run.error_code or found.bound or "")

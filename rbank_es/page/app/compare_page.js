@@ -24,7 +24,7 @@ const ROWS = [
   ["Score", ["score"], ({ run }) => verdictMark(run.score, true)],
   ["Answer", ["answer"], ({ answer }) => answer ?? DASH],
   ["Query", ["sparql"], ({ sparql }) => (sparql ? pre("query", sparql) : DASH)],
-  ["Outcome", ["outcome", "error_code", "error"], ({ run }) => [run.outcome ?? "not ended", run.error_code && h("div", { class: "error-code" }, run.error_code), run.error && h("div", { class: "muted" }, run.error)]],
+  ["Outcome", ["outcome", "error_code", "error"], ({ run }) => [run.outcome ?? "open", run.error_code && h("div", { class: "error-code" }, run.error_code), run.error && h("div", { class: "muted" }, run.error)]],
   ["Items given", ["given"], ({ given }, context) => (given.length ? given.map((item) => h("div", { key: item.item }, itemLink(context, { ...item, id: item.item }))) : "none")],
   ["Learned", ["learned"], ({ learned }, context) => (learned.length ? learned.map((item, i) => h("div", { key: i }, itemLink(context, { ...item, id: item.item }))) : "nothing")],
   ["Steps", ["steps"], number("steps")],

@@ -1,5 +1,5 @@
 // One item: may it be trusted? Where it comes from, who was given it, and what became of it.
-import { itemLink, note, pre, rate, runLink, stateTag, table, verdictMark } from "./parts.js";
+import { commandLine, itemLink, note, pre, rate, runLink, stateTag, table, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
 import { count, decided, plural } from "./words.js";
 
@@ -23,6 +23,7 @@ function page(found, item, context) {
     h("div", { class: "columns lead" }, words(item), origin(found, context)),
     given(found, context),
     life(found, context),
+    found.command && commandLine(found.command, "To take it back:"),
   ];
 }
 

@@ -38,7 +38,7 @@ function crumb(row, context) {
 function facts(row) {
   const source = row.ontology ?? row.endpoint;
   const known = [row.executor, row.model, source && `on ${source}`, `began ${minute(row.started_at)} UTC, position ${count(row.started_seq)}`];
-  return known.filter(Boolean).join(", ") + (row.outcome ? `; ${row.outcome.replaceAll("_", " ")}` : "; not ended here");
+  return known.filter(Boolean).join(", ") + (row.outcome ? `; ${row.outcome.replaceAll("_", " ")}` : "; open: no end is recorded here");
 }
 
 /** Return what ended a run that did not end by itself: an error before all else. */
