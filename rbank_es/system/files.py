@@ -231,7 +231,8 @@ _LOCKS: dict[Path, int] = {}
 
 
 def temporary_folder(purpose: str) -> Path:
-    """Make a folder of this user for as long as the process lives, and remove those that killed processes left.
+    """Make a folder of this user for as long as the process lives; the first one removes those that killed processes
+    left.
 
     `purpose` is a word of small letters. The caller removes the folder when it needs it no longer.
     """
@@ -265,8 +266,10 @@ def remove_temporary(folder: Path) -> None:
         os.close(fd)
 
 
-def _sweep_temporary(parent: str) -> None:
-    with suppress(OSError), os.scandir(parent) as entries:
+@cache
+def _sweep_temporary(place: str) -> None:
+    """Sweep a place, once in a process: a program may hold many such folders, and a look at each takes its time."""
+    with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if _TEMPORARY.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False):
                 _remove_if_left(Path(entry.path))
