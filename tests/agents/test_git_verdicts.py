@@ -254,6 +254,7 @@ def test_work_that_is_there_or_of_which_history_does_not_tell_is_left_alone(
         assert not learn_from_git(bank, repository.place).rows and bank.position == position
 
 
+@pytest.mark.slow
 def test_the_command_judges_by_git_and_takes_the_lesson_out_of_the_skills(
     repository: Repository, tmp_path: Path
 ) -> None:
@@ -433,6 +434,7 @@ def branch(repository: Repository, chance: random.Random, act: str) -> None:
 SEEDS = [range(4), *(pytest.param(range(first, first + 14), marks=pytest.mark.slow) for first in range(4, 200, 14))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", SEEDS, ids=lambda seeds: f"from-{seeds.start}")
 def test_generated_repositories_are_decided_as_their_files_are(tmp_path: Path, seeds: range) -> None:
     """A run failed if the files of its commit are not there, at two moments of each repository."""

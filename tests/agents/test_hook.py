@@ -144,6 +144,7 @@ def test_an_event_of_any_depth_is_an_event_or_is_refused_in_one_way() -> None:
             read_event(data)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(["hook_event_name", "session_id", "prompt", "cwd", "workspace_roots", "tool_input", "error"]),
@@ -168,6 +169,7 @@ def test_the_same_prompt_from_two_hosts_is_answered_once(bank: Path) -> None:
     assert hooked({**prompt(), "prompt_id": "the next turn"}, bank)
 
 
+@pytest.mark.slow
 def test_twenty_at_once_are_all_answered_and_spooled_whole(bank: Path) -> None:
     started = [
         start_hook(json.dumps(prompt(f"session {number}")).encode(), "--bank", str(bank)) for number in range(20)

@@ -136,6 +136,7 @@ def test_uninstall_gives_the_bytes_back(home: Path) -> None:
     assert not command(home, home, "uninstall", "claude-code", "--yes")["changed"]
 
 
+@pytest.mark.slow
 def test_doctor_tells_what_is_installed_what_ran_and_whether_the_lesson_arrived(home: Path, repository: Path) -> None:
     def checks() -> dict[str, Any]:
         said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(home), code=None)

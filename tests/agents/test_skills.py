@@ -166,6 +166,7 @@ def test_any_number_of_lessons_stays_within_what_hosts_list(tmp_path: Path, coun
         assert {f"{item.title}. {item.content}" for item in made} <= whole
 
 
+@pytest.mark.slow
 def test_a_lesson_more_changes_few_files(tmp_path: Path) -> None:
     made = lessons(160, domain="shop", size=60)
     with bank_of(made[:60]) as bank:

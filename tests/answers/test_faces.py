@@ -96,6 +96,7 @@ def test_a_question_about_a_point_before_the_first_event_has_an_answer(sample: B
 NO_POINTS = [(name, point) for name in QUESTIONS.names() for point in ("nosuch", "99999")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "point"), one_in(3, NO_POINTS))
 def test_a_point_that_is_none_is_refused_with_one_sentence(sample: Bank, name: str, point: str) -> None:
     [given] = parameters(name, fillings(sample))[:1]
@@ -126,6 +127,7 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Bank
 STRANGE = [(kind, name) for name in QUESTIONS.names() for kind in ("erased", "hostile", "foreign", "empty")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), one_in(5, STRANGE))
 def test_every_bank_is_answered_alike_on_every_face(strange: dict[str, Bank], kind: str, name: str) -> None:
     bank = strange[kind]

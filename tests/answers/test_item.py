@@ -24,6 +24,7 @@ def carrying(state: State, item: str) -> set[tuple[str, int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", [200, 333, 450, None])
 def test_what_an_item_rests_on_is_what_the_fold_says(point: int | None) -> None:
     with Bank.open(SAMPLE) as bank, bank.at(point) as then:

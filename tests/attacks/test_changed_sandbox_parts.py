@@ -53,6 +53,7 @@ def refusal(runtime: Deno) -> SandboxUnavailable:
     return refused.value
 
 
+@pytest.mark.slow
 def test_the_parts_as_they_were_released_are_used(runtime: Deno) -> None:
     assert deno.compare(runtime) == [] == deno.compare(runtime, again=True)
 

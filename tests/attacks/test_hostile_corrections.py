@@ -103,6 +103,7 @@ def hostile(folder: Path, text: str) -> tuple[str, str, Item]:
     return str(folder / "bank"), run, item
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", one_in(5, TEXTS.values()), ids=TEXTS)
 def test_no_hostile_text_steers_the_report_of_a_correction(
     text: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]

@@ -40,6 +40,7 @@ def stored(written: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(written, tmp_path / "there.sqlite"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_file_is_refused_or_read_without_a_traceback(stored: Path, change: str) -> None:
     with closing(sqlite3.connect(stored)) as connection:

@@ -195,6 +195,7 @@ def test_visible_text_has_nothing_hidden_and_is_stable(text: str) -> None:
         assert visible(text) == text
 
 
+@pytest.mark.slow
 @given(st.recursive(st.text(st.characters(codec="utf-8")) | st.integers() | st.none(), st.lists, max_leaves=5))
 def test_json_keeps_its_value_and_hides_nothing(value: object) -> None:
     document = visible_json(json.dumps(value, ensure_ascii=False).encode())

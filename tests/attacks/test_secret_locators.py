@@ -146,6 +146,7 @@ def test_no_error_of_ours_shows_a_secret() -> None:
     assert without_secrets("see http://HOST:PORT/ and a:b@c") == "see http://HOST:PORT/ and a:b@c"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [PLACES["a password"], PLACES["no bank"], PLACES["no scheme"]])
 def test_no_command_shows_the_secret_of_a_bank_that_no_engine_has(place: str, tmp_path: Path) -> None:
     for line in lines(place):

@@ -89,6 +89,7 @@ def assert_usable(text: str, folder: Path) -> None:
     assert "Count distinct boats" in run("search", "./bank", "boats", cwd=folder).out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", one_in(4, [*LONG_RUNS.values(), *ODD.values()]), ids=[*LONG_RUNS, *ODD])
 def test_a_bank_with_any_text_in_every_field_stays_usable(text: str, tmp_path: Path) -> None:
     assert_usable(text, tmp_path)

@@ -63,6 +63,7 @@ def test_the_shipped_experiments_are_listed_and_shown(place: Path) -> None:
     assert again == once and once["baseline"] == "no-memory"
 
 
+@pytest.mark.slow
 def test_a_dry_run_names_no_model_calls_none_and_writes_nothing(place: Path) -> None:
     before = digest_of(place)
     plan = run(
@@ -111,6 +112,7 @@ def test_an_extractor_that_nobody_can_read_is_named_at_the_end(place: Path) -> N
     assert said in " ".join(done.err.split()) and "without, 1 task" not in done.err
 
 
+@pytest.mark.slow
 def test_of_many_stages_that_were_left_undone_five_are_named(place: Path) -> None:
     turns = REACT[: REACT.index("[[task.extractor]]")] + '[[task.extractor]]\ntext = "hm"\n' * 3
     more = "".join(f'[[condition]]\nname = "also-{n}"\nlayers = ["L0"]\nextract = true\n' for n in range(5))

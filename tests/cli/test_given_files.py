@@ -228,6 +228,7 @@ def outcome(reads: Reads, content: bytes, made: Path, folder: Path) -> tuple[int
     return done.code, re.sub(r"\s+", " ", shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameter", one_in(4, READ), ids=READ.keys())
 def test_a_file_is_read_in_every_form_that_editors_write(parameter: str, made: Path, tmp_path: Path) -> None:
     reads = READ[parameter]

@@ -51,6 +51,7 @@ def test_noted_heads_of_a_bank_hold_and_those_of_others_are_left_out(place: Path
     assert len(facts["noted"]) == 2
 
 
+@pytest.mark.slow
 def test_heads_of_a_parent_hold_in_its_fork(place: Path) -> None:
     """Up to where it was forked; later ones are those of another bank, and so are the fork's in its parent."""
     run("fork", "notes", "trial", cwd=place)

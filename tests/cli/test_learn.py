@@ -83,6 +83,7 @@ text = '[[ ## memory_items ## ]] [{"title": "Ask what a height measures", "conte
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unusable", ["unreadable", "no usable item"])
 def test_an_answer_that_cant_be_used_leaves_the_run_due_until_one_can(place: Path, unusable: str) -> None:
     """Nothing says that something was drawn; the next answer that can be used is."""

@@ -112,6 +112,7 @@ def test_a_place_that_can_not_be_written_is_exit_code_2(place: Path) -> None:
     assert "it is a file" in fails("init", "./file", cwd=place)
 
 
+@pytest.mark.slow
 def test_looking_writes_nothing_to_the_log(sample: Path) -> None:
     """Commands that only look leave the bank's log as it was."""
     before = log_bytes(sample, "sample")

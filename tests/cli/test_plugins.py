@@ -84,6 +84,7 @@ def add():
 '''
 
 
+@pytest.mark.slow
 def test_a_defect_of_a_plugin_is_told_as_one(tmp_path: Path) -> None:
     """By the package, wherever it fails; where this project fails, its own is told."""
     install(tmp_path, "dividing", POLICY_THAT_FAILS)
@@ -178,6 +179,7 @@ def test_a_policy_that_returns_anything_else_is_named_with_its_package(tmp_path:
         assert code == 2 and "lying" in said and "uninstall that package" in said, (query, said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lie", ["RAISING", "MISSHAPEN", "ELSEWHERE", "SETTLING", "VIEWING", "TAKEN", "OTHER", "NONE", "NOT_THERE"]
 )

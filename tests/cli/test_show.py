@@ -128,6 +128,7 @@ def test_search_finds_as_of_any_point(sample: Path) -> None:
     assert {hit["near"] for hit in elsewhere} <= {"none", "other"} and elsewhere
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query", ['"keepers', "keepers OR", "keep* NEAR(", "keepers:title", "^keepers - +", "😀 keepers", "AND NOT keepers"]
 )
@@ -159,6 +160,7 @@ def test_search_by_role_finds_the_items_of_that_role_alone(tmp_path: Path) -> No
     assert "no item has the role planer; did you mean 'planner'?" in said
 
 
+@pytest.mark.slow
 def test_diff_tells_what_changed(sample: Path) -> None:
     """Between two points, and between two banks; nothing differs between a point and itself."""
     found = run("diff", "sample@173", "sample@324", "--json", cwd=sample).json
@@ -182,6 +184,7 @@ def test_diff_reads_a_written_file_of_read_models_as_it_does_a_bank(sample: Path
     assert found == of_bank | {"since_bank": "then.sqlite", "since_at": None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("since", ["0", "2026-03-09", "2026-03-09T15:20", "HEAD~300", "lights-12"])
 def test_diff_takes_any_point_and_goes_to_the_newest_and_counts_the_runs_that_began(sample: Path, since: str) -> None:
     """A first verdict changes none: runs that began are counted by it."""

@@ -180,6 +180,7 @@ def sentence(call: Callable[[], object]) -> str:
 # ---------------------------------------------------------------- the table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", GOOD_NAMES)
 def test_each_face_takes_each_kind_of_name_with_the_same_result(place: Path, kind: str) -> None:
     names = GOOD_NAMES[kind]
@@ -188,6 +189,7 @@ def test_each_face_takes_each_kind_of_name_with_the_same_result(place: Path, kin
     assert by_ontology_command(names, place) == by_tools_command(names, place) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BAD_NAMES)
 def test_each_face_says_the_same_sentence(place: Path, kind: str) -> None:
     names = BAD_NAMES[kind]
@@ -207,6 +209,7 @@ def test_a_url_alone_is_an_endpoint_where_one_can_be_asked(place: Path) -> None:
     assert {fails(*line([URL]), cwd=place) for line in FILES_ONLY.values()} == {refused}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*GOOD_NAMES, "a URL"])
 def test_a_context_by_name_is_that_of_the_command(place: Path, kind: str) -> None:
     """With the guide and the constraints that come with the name, with a bank that knows it otherwise, and without."""

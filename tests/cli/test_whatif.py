@@ -93,6 +93,7 @@ def test_what_is_injected_is_packed_again_as_the_run_would_get_it(made: Path) ->
     assert "bfd1fd5367a2" in prompt["before"] and "bfd1fd5367a2" not in prompt["after"]
 
 
+@pytest.mark.slow
 def test_the_question_gives_what_the_command_prints(made: Path) -> None:
     found = supposed(made, "sample", "--verdict", f"{WRONG}=failure", "--policy", "retrieval.k_success=2")
     given: dict[str, Any] = {"verdicts": {WRONG: "failure"}, "policies": {"retrieval": {"k_success": 2}}}

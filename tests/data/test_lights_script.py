@@ -102,6 +102,7 @@ def test_the_script_has_exactly_the_tasks_that_are_named() -> None:
     assert len(SCRIPTED_TASKS) == 6 and "scripted" in lights().script.read_text().splitlines()[0]
 
 
+@pytest.mark.slow
 def test_one_task_fails_and_a_check_says_why(demo: Demo) -> None:
     """Only the trap fails; the check suspects why, and the expected answers agree with all verdicts."""
     bank, results, _ = demo

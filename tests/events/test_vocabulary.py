@@ -177,6 +177,7 @@ def events_of(cls: type[Event]) -> st.SearchStrategy[Event]:
     return st.builds(cls, **{name: values(hints[name]) for name in own})
 
 
+@pytest.mark.slow
 @each_type
 @settings(max_examples=examples(25), deadline=None)
 @given(data=st.data())

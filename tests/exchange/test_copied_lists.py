@@ -158,6 +158,7 @@ class World:
         ]
 
 
+@pytest.mark.slow
 @settings(
     max_examples=examples(120),
     deadline=None,

@@ -173,6 +173,7 @@ def _back(shelf: Shelf, form: str, through: Bank) -> None:
                 into(to, shelf.folder / f"{form}-{number}" / name, data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", RECORDS)
 @settings(
     max_examples=25,
@@ -215,6 +216,7 @@ def _teach(bank: Bank) -> str:
     return bank.remember("Ask for isLit true", "# Title\nLit lamps have it.", src="success", runs=["r-a"]).item
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("through", ["itself", "another bank", "a fork", "an absorption"])
 @pytest.mark.parametrize("form", IMPORTED)
 def test_what_a_bank_exports_teaches_it_nothing(shelf: Shelf, form: str, through: str) -> None:

@@ -182,6 +182,7 @@ def test_a_file_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch, bank:
         import_paths(bank, [written(tmp_path, "x.jsonl", jsonl(*RUN))])
 
 
+@pytest.mark.slow
 def test_what_would_not_fit_into_the_log_is_refused_before_anything_is_appended(bank: Bank, tmp_path: Path) -> None:
     """A text line has its limit; an import meets it while it checks the file."""
     too_long = [ITEMS[0], ITEMS[1] | {"content": "x" * (limits.TEXT_LINE_BYTES + 1)}]
@@ -861,6 +862,7 @@ def test_progress_counts_bytes(bank: Bank, tmp_path: Path) -> None:
     assert calls[-1] == (total, total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chars", "appends"), [(7_500_000, 1), (8_500_000, 2)])
 def test_one_append_takes_sixteen_mebibytes_of_an_import(
     bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chars: int, appends: int

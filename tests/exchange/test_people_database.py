@@ -78,6 +78,7 @@ def test_rows_about_what_the_bank_does_not_know_are_counted(tmp_path: Path) -> N
     assert rows(tmp_path / "b.sqlite", "SELECT count(*) FROM uses") == [(0,)]
 
 
+@pytest.mark.slow
 def test_only_such_a_file_is_replaced_unasked_and_it_is_current(tmp_path: Path) -> None:
     place = tmp_path / "b.sqlite"
     with Bank.create(tmp_path / "b") as bank:
@@ -95,6 +96,7 @@ def test_only_such_a_file_is_replaced_unasked_and_it_is_current(tmp_path: Path) 
     assert rows(place, "SELECT count(*) FROM items") == [(1,)]
 
 
+@pytest.mark.slow
 def test_sqlite_utils_opens_and_searches_it(written: Path) -> None:
     tool = [sys.executable, "-m", "sqlite_utils"]
     found = subprocess.run([*tool, "search", written, "items", "focal"], capture_output=True, text=True, check=True)
@@ -103,6 +105,7 @@ def test_sqlite_utils_opens_and_searches_it(written: Path) -> None:
     assert 'REFERENCES "items"' in schema or "REFERENCES [items]" in schema
 
 
+@pytest.mark.slow
 def test_datasette_serves_it(written: Path) -> None:
     """In a process of its own, because it changes the warnings and the event loop of the one that imports it."""
     for path, shown in (
@@ -115,6 +118,7 @@ def test_datasette_serves_it(written: Path) -> None:
         assert shown in subprocess.run(tool, capture_output=True, text=True, check=True).stdout, path
 
 
+@pytest.mark.slow
 def test_the_command_writes_it(tmp_path: Path) -> None:
     run("project", str(SAMPLE), "--into", "out.sqlite", cwd=tmp_path)
     assert rows(tmp_path / "out.sqlite", "SELECT bank FROM bank") == [("sample",)]

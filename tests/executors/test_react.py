@@ -92,6 +92,7 @@ class TestReact(SectionReplies):
         result = self.setting(tmp_path, said, self.submits()).run(self.name)
         assert (result.outcome, result.iterations) == ("submitted", 2)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "arguments",
         [

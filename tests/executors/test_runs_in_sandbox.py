@@ -36,6 +36,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.slow
 def test_a_whole_run(name: str, tmp_path: Path) -> None:
     made = Setting(
         tmp_path / "bank",

@@ -168,6 +168,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_what_is_changed_after_the_runs_is_named_also_where_the_report_is_made_again(
     folder: Path, forgery: str

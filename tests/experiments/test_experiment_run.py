@@ -84,6 +84,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, *, after: int, times: int, code: st
         yield calls
 
 
+@pytest.mark.slow
 def test_each_trial_is_a_bank_forked_from_one_base_and_its_log_names_experiment_task_and_suite(tmp_path: Path) -> None:
     given = materials(tmp_path, pair(2))
     outcomes = ran(given, tmp_path / "run", jobs=2)

@@ -411,6 +411,7 @@ def test_two_runs_are_compared_by_condition_with_welchs_interval(data: Experimen
         compare(results_of(data), results_of(smaller))
 
 
+@pytest.mark.slow
 def test_a_copy_is_no_second_run(kept: Path, data: ExperimentData, tmp_path: Path) -> None:
     """Wholly or in part: each trial that both have is counted by its head."""
     assert compare(results_of(data), results_of(data)).shared == 6

@@ -73,6 +73,7 @@ def test_each_fault_of_a_task_is_found(engines: EnginePair, changed: dict[str, A
     assert {flaw.code for flaw in found.flaws} == codes, found.flaws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -88,6 +89,7 @@ def test_a_limit_is_no_tie_where_order_by_or_equal_rows_decide(engines: EnginePa
     assert "tie_at_limit" not in {flaw.code for flaw in found.flaws}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [

@@ -36,6 +36,7 @@ def test_what_it_teaches_holds_no_literal_and_no_name_of_a_thing() -> None:
         assert not re.search(r"['\"]|(light|area|hazard|keeper):", lesson["content"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tasks, words",
     [

@@ -60,6 +60,7 @@ def canonical(bank: Bank) -> bool:
     return not bank.latest.reconciler.refold(bank.state())
 
 
+@pytest.mark.slow
 def test_a_correction_in_parts_is_whole_or_never_was_wherever_its_process_dies(
     tmp_path: Path, place: Path, small: None
 ) -> None:

@@ -100,6 +100,7 @@ def lives(tmp_path: Path) -> Iterator[tuple[int, Life]]:
         yield number, life
 
 
+@pytest.mark.slow
 def test_process_dies_at_every_call(tmp_path: Path) -> None:
     """The next writer finds all that was acknowledged, completes a roll or an erasure, and goes on."""
     for _, life in lives(tmp_path):
@@ -111,6 +112,7 @@ def test_process_dies_at_every_call(tmp_path: Path) -> None:
         shutil.rmtree(life.place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("luck", one_in(100, ["only what was synced", "everything", "some", *MORE_LUCK]))
 def test_power_is_lost_at_every_call(tmp_path: Path, luck: str) -> None:
     """Whatever of the unsynced bytes and names survives, all that was acknowledged does, and the log goes on."""
@@ -137,6 +139,7 @@ def test_power_is_lost_after_another_took_over(tmp_path: Path) -> None:
         shutil.rmtree(after)
 
 
+@pytest.mark.slow
 def test_the_disk_does_notice(tmp_path: Path) -> None:
     """The means of these tests: without syncs, a loss of power loses what was acknowledged."""
 

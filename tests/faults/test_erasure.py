@@ -130,6 +130,7 @@ class TestCrashed:
             check_erased(place, noted)
             shutil.rmtree(place)
 
+    @pytest.mark.slow
     def test_readers_meanwhile(self, secretive: Path, tmp_path: Path) -> None:
         """Whatever an eraser left half done, readers and `verify` find a sound log, and change nothing."""
         for number in range(1, 40, 2):
@@ -169,6 +170,7 @@ class TestCrashed:
 class TestMeanwhile:
     """Others that have the bank open while it is erased."""
 
+    @pytest.mark.slow
     def test_reader_in_the_middle(self, secretive: Path, tmp_path: Path) -> None:
         """A reader that had begun goes on: every event once, in order, each text as it was or erased, never wrong."""
         place, _ = copied(secretive, tmp_path / "bank")

@@ -60,6 +60,7 @@ def test_a_full_disk_has_room_for_a_second_name(tmp_path: Path, monkeypatch: pyt
     assert (log.directory / "lock").exists() and not (log.directory / "FAILED").exists()
 
 
+@pytest.mark.slow
 def test_where_no_marker_can_be_made_the_writer_keeps_all_others_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

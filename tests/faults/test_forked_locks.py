@@ -83,6 +83,7 @@ def exclude_beside_a_child(place: Path) -> None:
         os.waitpid(child, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", [project_beside_a_child, append_beside_a_child, exclude_beside_a_child])
 def test_a_child_that_was_forked_amid_an_act_keeps_no_lock_of_it(act: Callable[[Path], None], tmp_path: Path) -> None:
     """Its copy of a locked file would hold the lock as long as the child lives, and nobody else could do the same."""
@@ -193,6 +194,7 @@ def fork_while_closing(place: Path) -> None:
     log.verify()
 
 
+@pytest.mark.slow
 def test_a_child_appends_that_was_forked_while_a_thread_closed_the_log(tmp_path: Path) -> None:
     """At whichever line of it: a file that is closed already is not closed again, nor another one of that number."""
     assert alone(fork_while_closing, tmp_path / "bank") == 0

@@ -450,6 +450,7 @@ class TestDerived:
             assert log.position() == 1 and log.append([note("b")]).last == 2
         assert FileLog.open(place).verify().events == 2
 
+    @pytest.mark.slow
     def test_no_flipped_bit_in_a_receipt_is_believed_or_stops_anybody(self, tmp_path: Path) -> None:
         """A receipt of which one bit was flipped says nothing: neither where to go on, nor what was acknowledged."""
         place = tmp_path / "bank"
@@ -632,6 +633,7 @@ class TestFailedSync:
         disk.fail = lambda name, number: None
         return log, disk
 
+    @pytest.mark.slow
     def test_all_writers_stop(self, tmp_path: Path) -> None:
         """The writer that saw it, others of its process, and other processes are refused; readers are not."""
         log, _ = self.failed(tmp_path / "bank")
@@ -700,6 +702,7 @@ class TestFailedSync:
 class TestTailing:
     """Readers of a tail that is being healed, or grows, while they read it."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("cut", [1, 60, 200, 700])
     def test_healed_in_the_middle_of_a_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int) -> None:
         """Whenever in a read the torn tail is replaced by other groups, the reader sees a prefix of the truth."""
@@ -737,6 +740,7 @@ class TestTailing:
         assert seen == truth[: len(seen)] and "torn" not in truth
         assert texts_in(reader) == truth and len(truth) > 1
 
+    @pytest.mark.slow
     def test_erased_and_rolled_in_the_middle_of_a_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The same with segments that are closed, rewritten and followed by others meanwhile."""
         monkeypatch.setattr(limits, "READ_BLOCK_BYTES", 300)

@@ -176,6 +176,7 @@ EXPLODING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quote", ["'", '"'])
 @pytest.mark.parametrize("case", EXPLODING)
 def test_entities_that_explode_end(tmp_path: Path, case: str, quote: str) -> None:
@@ -189,6 +190,7 @@ def test_entities_that_explode_end(tmp_path: Path, case: str, quote: str) -> Non
     assert "no valid RDF/XML" in refusal(tmp_path / "zoo.rdf").reason
 
 
+@pytest.mark.slow
 def test_a_text_of_very_many_entities_is_not_given_to_rdflib(tmp_path: Path) -> None:
     body = f"{RDF_XML}<z:Cat><z:a>{'&e;' * 1_000_000}</z:a></z:Cat></rdf:RDF>"
     (tmp_path / "zoo.rdf").write_text(f"<!DOCTYPE rdf:RDF [ <!ENTITY e 'x'> ]>{body}")
@@ -234,6 +236,7 @@ def test_what_is_nested_less_deep_is_read(tmp_path: Path, name: str) -> None:
     assert load_ontology(tmp_path / name, cache=tmp_path / "cache").schema.triples >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("opening", "middle", "closing"),
     [("( ", "1", " )"), ("[ <http://e/p> ", "1", " ]"), ("<< <http://e/s> a ", "1", ">>")],

@@ -170,6 +170,7 @@ def test_a_view_that_somebody_changed_is_put_right_without_a_rebuild(models: Rea
 # ------------------------------------------------------------------------------------------------ damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["garbage", "empty", "header", "cut", "gone", "schema"])
 def test_a_damaged_file_is_replaced(models: ReadModels, damage: str) -> None:
     """No database, none any more, or half of one."""
@@ -277,6 +278,7 @@ def interruptions(log: FakeLog) -> Iterator[tuple[str, Callable[[ReadModels], Ap
 INTERRUPTIONS = dict(interruptions(LOG))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", one_in(3, INTERRUPTIONS.values()), ids=INTERRUPTIONS)
 def test_a_rebuild_that_is_broken_off_leaves_the_old_file(
     models: ReadModels, call: Callable[[ReadModels], Applied]
@@ -369,6 +371,7 @@ def killed(remains: Path, tmp_path: Path) -> ReadModels:
     return ReadModels.open(shutil.copytree(remains, tmp_path / "bank") / "projections.sqlite")
 
 
+@pytest.mark.slow
 def test_a_writer_that_was_killed_is_rolled_back(killed: ReadModels) -> None:
     """By the next one, which goes on from the last whole batch."""
     applied = killed.catch_up(LOG)
@@ -468,6 +471,7 @@ def test_a_place_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path)
             ReadModels.open(path).catch_up(LOG)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_old_file(models: ReadModels) -> None:
     """A file that can't grow stands for a disk without room: the error says so, and the old file still answers."""
     before = dump(models.path)

@@ -180,6 +180,7 @@ def test_a_refused_append_after_a_cut_keeps_the_record_for_the_next(log: FileLog
     assert len(log.verify().cuts) == 1
 
 
+@pytest.mark.slow
 def test_a_command_says_what_it_cuts_off(tmp_path: Path) -> None:
     """On standard error, in one line, without a word of Python's; `verify` tells before and after."""
     run("init", "notes", cwd=tmp_path)
@@ -220,6 +221,7 @@ def test_an_erasure_counts_the_remains_that_it_removes(log: FileLog) -> None:
     assert not (log.directory / "torn-1").exists()
 
 
+@pytest.mark.slow
 def test_the_last_number_of_remains_taken_by_somebody_stops_no_writer(log: FileLog) -> None:
     """Cut bytes go to a free number, and to no name that an erasure wouldn't know."""
     (log.directory / "torn-999999999").write_text("placed here")

@@ -398,6 +398,7 @@ def test_no_process_is_left_when_this_one_is_killed_in_mid_step(tmp_path: Path, 
     assert sandboxes.soon_gone(*pids)
 
 
+@pytest.mark.slow
 def test_a_forked_child_leaves_the_sandbox_to_its_parent(tmp_path: Path) -> None:
     process, pids = start(FORK, tmp_path)
     assert len(pids) == 1 and not sandboxes.is_gone(pids[0])
@@ -406,6 +407,7 @@ def test_a_forked_child_leaves_the_sandbox_to_its_parent(tmp_path: Path) -> None
     assert sandboxes.soon_gone(*pids)
 
 
+@pytest.mark.slow
 def test_a_pool_that_is_not_closed_keeps_nobody_from_ending(tmp_path: Path) -> None:
     process, pids = start(FORGET, tmp_path)
     assert process.wait(timeout=20) == 0 and len(pids) == 3

@@ -114,6 +114,7 @@ def test_thresholds_promise_what_they_hold() -> None:
     assert sum(each is not None for each in given) <= 45
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [lambda c: 0.6 * (1 - c), lambda c: 0.08 if c in (0.7, 0.8) else 0.13])
 def test_of_many_calibrations_at_most_one_in_ten_accepts_more_errors_than_it_promises(
     error: Callable[[float], float],

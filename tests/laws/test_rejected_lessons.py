@@ -36,6 +36,7 @@ def variant(lesson: dict[str, str], dice: random.Random) -> Item:
     return Item.make(title, content, dice.choice(SOURCES), polarity=lesson["polarity"])  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [Append(), Dedup(), AppendV2(), DedupV2()], ids=lambda policy: policy.label)
 def test_a_rejected_lesson_in_another_case_punctuation_or_order_never_comes_back(policy: Policy) -> None:
     dice = random.Random(7)

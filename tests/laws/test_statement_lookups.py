@@ -95,6 +95,7 @@ def logs(draw: st.DrawFn) -> list[Event]:
     return events
 
 
+@pytest.mark.slow
 @VERSIONS
 @settings(max_examples=examples(400), deadline=None)
 @given(events=logs(), history=st.lists(batches.filter(bool), min_size=1, max_size=3), data=st.data())

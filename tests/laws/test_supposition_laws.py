@@ -119,6 +119,7 @@ def test_nothing_differs_under_the_policies_in_force(ops: list[Op], tidy: bool, 
     assert not bank.whatif(policies=tables, since=3).differs
 
 
+@pytest.mark.slow
 @lawful
 @given(lives(ALL), st.booleans(), st.sampled_from(RUNS), st.sampled_from((S, F, U)), st.data())
 def test_another_verdict_is_as_if_somebody_overruled(

@@ -77,6 +77,7 @@ def log(tmp_path: Path) -> Iterable[FileLog]:
         yield log
 
 
+@pytest.mark.slow
 def test_forks_are_read_as_any_log_is(log: FileLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both readers agree on a fork, on a fork of it, and after erasures in parent and fork."""
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 900)

@@ -76,6 +76,7 @@ def fork_at_each_line(place: Path, segment_bytes: int) -> None:
     assert line > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("segment_bytes", [LAST, CLOSED])
 def test_a_forked_child_finds_an_id_while_a_thread_of_its_parent_searches(segment_bytes: int, tmp_path: Path) -> None:
     """At whichever line of its search that thread is, and whatever lock it holds there: the child has only a copy."""

@@ -176,6 +176,7 @@ def test_events_that_a_power_cut_took_back_are_not_found_when_others_stand_in_th
         assert (of_run(log, "lost"), of_run(log, "after"), of_run(log, "kept")) == ([], [2, 3, 4], [1])
 
 
+@pytest.mark.slow
 def test_a_forked_child_and_many_threads_read_the_same(log: FileLog) -> None:
     expected = {f"r{number}": truth(log, f"r{number}") for number in range(7)}
     wrong: list[object] = []

@@ -66,6 +66,7 @@ def is_done(bank: Bank, settings: LoopSettings) -> bool:
 # ---------------------------------------------------------------- what it does
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["scratchpad", "rlm"])
 def test_a_run_says_that_its_prompts_had_the_items_of_its_context(tmp_path: Path, executor: str) -> None:
     """The first run is given none, so it says nothing."""
@@ -74,6 +75,7 @@ def test_a_run_says_that_its_prompts_had_the_items_of_its_context(tmp_path: Path
         assert [end.recall_sent for end in of_type(bank, RunFinished)] == [None, True]
 
 
+@pytest.mark.slow
 def test_what_a_failure_taught_reaches_the_next_task(tmp_path: Path) -> None:
     """The first task fails and teaches a guardrail; the second gets it in its context, and succeeds."""
     with quick(tmp_path / "bank") as bank:
@@ -102,6 +104,7 @@ def test_a_run_says_how_it_was_made(tmp_path: Path) -> None:
         assert registered.ontology == "lights" and registered.triples == 600
 
 
+@pytest.mark.slow
 def test_a_run_names_its_task_suite_and_trial_and_a_score_its_suite(tmp_path: Path) -> None:
     """The verdict for learning names none: it doesn't come from the right answer."""
     suite, trial = suite_digest(TASKS), Trial(experiment="E9", condition="append", order=1, repetition=2)
@@ -163,6 +166,7 @@ def test_the_memory_graph_and_leave_one_out_exclude_each_other(tmp_path: Path) -
         scripted(tmp_path, leave_one_out=True, memory_graph=True)
 
 
+@pytest.mark.slow
 def test_what_tools_proposed_in_a_success_becomes_an_item_and_in_a_failure_does_not(tmp_path: Path) -> None:
     with quick(tmp_path / "bank") as bank:
         looped(bank, scripted(tmp_path))
@@ -205,6 +209,7 @@ fields = {{ memory_items = [], why_none = "nothing new" }}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["rlm", "react", "scratchpad"])
 def test_each_executor_runs_in_the_same_loop(tmp_path: Path, executor: str) -> None:
     free = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")
@@ -301,6 +306,7 @@ CUTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("after", "dead"), CUTS)
 def test_a_loop_that_is_resumed_leaves_the_bank_that_it_would_have_left(
     tmp_path: Path, whole: tuple[int, list[object], dict[str, object], list[object]], after: int, dead: bool
@@ -340,6 +346,7 @@ def test_a_run_that_was_judged_is_learnt_from_without_being_run_again(tmp_path: 
 # ---------------------------------------------------------------- what stops it, and what doesn't
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_of_what_all_would_fail_of_stops_the_loop(tmp_path: Path) -> None:
     """A script that reality departs from: the run is closed, and no other is begun; mended, it goes on."""
     settings = scripted(tmp_path, SCRIPT.replace('["Use lt:focalHeight for heights"]', '["What is not there"]'))

@@ -148,6 +148,7 @@ def begun(bank: Bank) -> list[tuple[str, str]]:
     return [*{str(event.task_id): (str(event.task_id), event.chosen.why) for event in runs if event.chosen}.values()]
 
 
+@pytest.mark.slow
 def test_a_loop_takes_its_tasks_by_the_curriculum_and_records_why(tmp_path: Path) -> None:
     require_dspy()
     with quick(tmp_path / "bank") as bank:
@@ -175,6 +176,7 @@ def test_a_loop_that_was_cut_off_anywhere_ends_in_the_same_order(tmp_path: Path,
         assert whole == begun(other)
 
 
+@pytest.mark.slow
 def test_what_was_begun_keeps_its_order_though_a_verdict_on_it_changed(tmp_path: Path) -> None:
     """Of what comes, the verdict that stands now decides."""
     require_dspy()

@@ -31,6 +31,7 @@ require_dspy()
 FREE = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["rlm", "react", "scratchpad"])
 def test_prompts_are_about_as_long_as_they_are_said_to_be(tmp_path: Path, executor: str) -> None:
     """The agent's first prompt within a tenth; those of judge and extractor not above."""

@@ -107,6 +107,7 @@ def test_which_code_runs_is_recorded_as_it_is_given(tmp_path: Path) -> None:
         assert (started.release, started.commit) == ("7.0", None)
 
 
+@pytest.mark.slow
 def test_rollouts_run_one_after_the_other_where_that_is_chosen(tmp_path: Path) -> None:
     """Each is run and judged before the next takes a step."""
     with quick(tmp_path / "bank") as bank:
@@ -128,6 +129,7 @@ def read_models(bank: Bank) -> set[int]:
     return {point.position for point in bank.read_models().checkpoints().values()}
 
 
+@pytest.mark.slow
 def test_contexts_and_judges_read_read_models_that_were_brought_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

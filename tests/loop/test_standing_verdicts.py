@@ -55,6 +55,7 @@ def test_nothing_is_learned_from_an_undecided_run_until_somebody_decides(tmp_pat
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("said", "learns"), [("confidence = 0.7, ", False), ("", False), ("confidence = 0.8, ", True)])
 def test_a_verdict_that_is_less_confident_than_the_policy_requires_teaches_nothing(
     tmp_path: Path, said: str, learns: bool

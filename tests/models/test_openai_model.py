@@ -72,6 +72,7 @@ def whole(server: says.OpenAiServer) -> list[dict[str, Any]]:
     return [{name: each for name, each in sent.items() if not name.startswith("stream")} for sent in server.requests]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REPLIES)
 def test_what_is_recorded_is_what_dspys_client_would_have_had_recorded(tmp_path: Path, name: str) -> None:
     """Requests, responses, tokens, codes and tries, so that runs of either are rerun by either."""

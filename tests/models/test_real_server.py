@@ -115,6 +115,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_misbehaviour_ends_as_a_failure_with_a_code_and_is_recorded(tmp_path: Path, name: str) -> None:
     behaviours, code, tries = FAILURES[name]

@@ -69,6 +69,7 @@ def told(bank: Bank) -> list[tuple[str, str | None]]:
     return [(event.role, event.error_code) for event in bank.events() if isinstance(event, LmCalled)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 1, 2], ids=ROLES)
 @pytest.mark.parametrize("name", one_in(4, MISBEHAVIOURS))
 def test_a_misbehaviour_at_any_role_ends_well(tmp_path: Path, name: str, at: int) -> None:
@@ -109,6 +110,7 @@ NO_WORDS: dict[str, Reply] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 1, 2], ids=ROLES)
 @pytest.mark.parametrize("name", NO_WORDS)
 def test_what_is_no_word_of_the_model_is_evidence_of_nothing_and_leaves_the_task_due(
@@ -134,6 +136,7 @@ def test_what_is_no_word_of_the_model_is_evidence_of_nothing_and_leaves_the_task
         assert [each for each in bank.state().items.values() if each.item.title == ITEM["title"]]
 
 
+@pytest.mark.slow
 def test_a_provider_that_falls_silent_before_the_forced_answer_leaves_the_task_due(tmp_path: Path) -> None:
     looks = rendered({"reasoning": "r", "code": "```python\nprint(1)\n```"})
     with (
@@ -148,6 +151,7 @@ def test_a_provider_that_falls_silent_before_the_forced_answer_leaves_the_task_d
         assert again.verdict == "success" and not again.undone
 
 
+@pytest.mark.slow
 def test_every_role_asks_its_own_model(tmp_path: Path) -> None:
     """`--sub-lm`, `--judge-lm` and `--extractor-lm` are what is asked, not only what is recorded."""
     asking = f"print(llm_query('what?'))\n{FOUND}"

@@ -226,6 +226,7 @@ def test_files_and_folders_without_permission_are_named(tmp_path: Path) -> None:
     assert left_out == "3", done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", ["", 7, ["a.ttl", ""], [7], b"a.ttl"])
 def test_what_is_no_name_is_refused(names: object) -> None:
     with pytest.raises(BadInput, match="name"):

@@ -148,6 +148,7 @@ def sample_page() -> str:
         return page_of(bank, options=ExportOptions())
 
 
+@pytest.mark.slow
 def test_the_policy_names_the_digests_of_script_and_style_and_no_source(sample_page: str) -> None:
     seen = Seen(sample_page)
     policy = next(a["content"] for _, a in seen.tags if a.get("http-equiv") == "Content-Security-Policy") or ""
@@ -162,6 +163,7 @@ def test_the_policy_names_the_digests_of_script_and_style_and_no_source(sample_p
     assert not any("style" in a or any(name.startswith("on") for name in a) for _, a in seen.tags)
 
 
+@pytest.mark.slow
 def test_the_same_bank_makes_the_same_page() -> None:
     """Byte for byte: no random ids, no time of writing, no order of a set."""
     with Bank.open(SAMPLE) as bank:
@@ -176,6 +178,7 @@ def test_the_sample_with_every_prompt_stays_small(sample_page: str) -> None:
     assert sorted(event["seq"] for run in runs for event in run["events"] if event["type"] == "lm_called") == calls
 
 
+@pytest.mark.slow
 def test_a_file_holds_what_a_served_bank_answers(sample_page: str) -> None:
     """Lists and counts as of every stop; every run, item and text, what to look at and what changed as of the newest
     position."""
@@ -196,6 +199,7 @@ def test_a_file_holds_what_a_served_bank_answers(sample_page: str) -> None:
             assert found == json.loads(msgspec.json.encode(asking.ask(name, asked | limit))), (name, asked)
 
 
+@pytest.mark.slow
 def test_lists_longer_than_a_page_go_in_up_to_a_bound_and_say_how_many_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -231,6 +235,7 @@ def test_stops_are_all_turns_or_some_that_are_spread_over_the_log() -> None:
             )
 
 
+@pytest.mark.slow
 def test_without_prompts_no_word_of_them_is_in_the_file() -> None:
     with Bank.open(SAMPLE) as bank:
         page = page_of(bank, options=ExportOptions(prompts=False, stops=2))
@@ -252,6 +257,7 @@ def test_commands_of_the_page_name_the_bank_as_the_command_that_wrote_it(tmp_pat
         assert found["doubts"]["total"] == len(bank.doubtful_verdicts(400)) > 0
 
 
+@pytest.mark.slow
 def test_a_page_as_of_a_point_knows_nothing_later() -> None:
     with Bank.open(SAMPLE) as bank:
         then, run = 40, next(event for event in bank.events(types={"run_started"}, after=40))
@@ -357,6 +363,7 @@ def test_markup_is_escaped_by_construction() -> None:
     assert len(shorten("x" * 10**7)) == page_limits.DASHBOARD_TEXT_CHARS
 
 
+@pytest.mark.slow
 def test_the_page_is_written_whole_in_place_of_an_older_one(tmp_path: Path) -> None:
     """And nothing else is left in the folder."""
     goal = tmp_path / "page.html"
@@ -368,6 +375,7 @@ def test_the_page_is_written_whole_in_place_of_an_older_one(tmp_path: Path) -> N
     assert [*tmp_path.iterdir()] == [goal]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["missing/page.html", "folder", "file/page.html", "/"])
 def test_a_place_that_can_not_be_written_is_named(tmp_path: Path, place: str) -> None:
     """The error names the place, and nothing is left behind."""
@@ -384,6 +392,7 @@ def test_an_empty_bank_has_a_page() -> None:
     assert "This bank holds no runs yet." in html.unescape(page)
 
 
+@pytest.mark.slow
 def test_erased_words_are_nowhere_in_the_page(tmp_path: Path) -> None:
     """Neither in the summary nor in any part of the data, whatever held them."""
     words = "Compare how tall lighthouses are by focal height"

@@ -52,6 +52,7 @@ def slide(tab: Any, place: int) -> None:
     tab.settle()
 
 
+@pytest.mark.slow
 def test_the_page_opens_from_disk_without_a_complaint_and_without_a_request(tab: Any, file: Path) -> None:
     """The one thing that is asked for is the file itself."""
     tab.open(file)
@@ -80,6 +81,7 @@ def test_a_failed_run_leads_to_the_item_that_misled_it_and_to_the_verdict_that_l
     assert tab.eval("location.hash") == f"#/run/{FAILED}" and "Gannet Point" in text(tab, "h2")
 
 
+@pytest.mark.slow
 def test_what_changed_and_any_page_take_a_date_as_people_write_it(tab: Any) -> None:
     """In the field, in `from` and in `at`; the first verdicts of new runs are no changes."""
     with Bank.open(SAMPLE) as bank, served(bank) as found:
@@ -103,6 +105,7 @@ def test_what_changed_and_any_page_take_a_date_as_people_write_it(tab: Any) -> N
         assert complaints == []
 
 
+@pytest.mark.slow
 def test_a_file_says_of_which_position_it_shows_what_lies_between_two_of_its_stops(tab: Any, file: Path) -> None:
     """What it shows is what a served bank answers as of that stop."""
     tab.open(file)
@@ -145,6 +148,7 @@ def test_the_slider_of_a_file_goes_from_stop_to_stop_and_shows_dates(tab: Any, f
     assert tab.complaints() == []
 
 
+@pytest.mark.slow
 def test_an_item_that_was_never_used_and_one_that_is_kept_back_are_told_in_whole_sentences(tab: Any) -> None:
     with Bank.open(SAMPLE) as bank, served(bank) as found:
         unused = next(row for row in found.ask("items")["items"] if not row["wins"] + row["losses"])
@@ -156,6 +160,7 @@ def test_an_item_that_was_never_used_and_one_that_is_kept_back_are_told_in_whole
         assert ["Rank" in head for head in heads] == [True, False]
 
 
+@pytest.mark.slow
 def test_the_review_tells_what_a_pending_item_rests_on(tab: Any) -> None:
     with Bank.open(SAMPLE) as bank, served(bank) as found:
         [waiting] = bank.review().pending
@@ -167,6 +172,7 @@ def test_the_review_tells_what_a_pending_item_rests_on(tab: Any) -> None:
 ERROR = "ConnectionError: the model at port 8001 refused\n  File agent.py, line 3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judged", [None, "failure"])
 def test_an_error_that_ended_a_run_is_the_first_thing_said_of_it(tab: Any, tmp_path: Path, judged: Any) -> None:
     """On its page, in the list and on the overview, whether or not somebody judged it; its calls stand in it."""
@@ -337,6 +343,7 @@ def test_a_browser_that_can_not_unpack_says_so(tab: Any, file: Path) -> None:
     assert "has no DecompressionStream" in said and "Which lighthouse is the tallest building?" in said
 
 
+@pytest.mark.slow
 def test_what_was_recalled_and_not_sent_is_said(tab: Any, tmp_path: Path) -> None:
     """In the list as a badge, and on the run's page with a link to each item; a run that sent all says nothing."""
     with Bank.create(tmp_path / "bank") as bank:

@@ -86,6 +86,7 @@ def test_requests_come_and_end_while_the_server_looks_which_ones_are_under_way(m
     assert failed == []
 
 
+@pytest.mark.slow
 def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
     with Bank.open(SAMPLE) as bank:
         answers = PageAnswers(bank)

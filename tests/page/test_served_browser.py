@@ -51,6 +51,7 @@ class Stranger:
         self._listening.close()
 
 
+@pytest.mark.slow
 def test_a_program_at_another_port_is_sent_nothing_that_lets_it_in(chromium: Any) -> None:
     """Opened before the page, and from it; also once it has set a cookie of our name."""
     tab = Tab(chromium, **chromium.send("Target.createBrowserContext"))
@@ -89,6 +90,7 @@ def test_the_printed_address_opens_the_page_and_is_not_kept(tab: Any) -> None:
         assert all(url.startswith(f"http://127.0.0.1:{found.port}/") for url in tab.requests())
 
 
+@pytest.mark.slow
 def test_reload_back_forward_and_a_second_tab_work_and_the_shown_address_opens_nothing_elsewhere(
     tab: Any, chromium: Any
 ) -> None:

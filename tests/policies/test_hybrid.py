@@ -143,6 +143,7 @@ def with_vectors(events: list[Event], random: Random, query: str) -> list[Event]
     return stamped(made)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40), deadline=None)
 @given(
     memories, st.randoms(use_true_random=False), st.sampled_from(("rank", "score")), st.sampled_from((-1.0, 0.5, 1.0))

@@ -41,6 +41,7 @@ SECONDS = 20
 """Time for a text of 100,000 characters, many times what it takes: a busy machine takes longer."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "count", "of"),
     [(EXCHANGED, 1_000, items()), (CHANGED, 600, items()), (FOREIGN_EXCHANGED, 300, items(FOREIGN))],
@@ -56,6 +57,7 @@ def test_a_fact_more_less_or_another_makes_another_statement(
     assert min(made.values()) >= count // 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "count", "of"),
     [(SAME, 1_000, items()), (FOREIGN_SAME, 300, items(FOREIGN))],
@@ -173,6 +175,7 @@ def rewordings() -> Iterator[tuple[str, Item]]:
             yield how, other
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [AppendV2(), DedupV2()], ids=lambda policy: policy.name)
 def test_of_2_000_rewordings_of_rejected_lessons_none_is_active(policy: AppendV2) -> None:
     """Learned from runs, by comparing, by a person's file, or by hand: in turn."""
@@ -231,7 +234,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("chars", [2_000, 100_000])
+@pytest.mark.parametrize("chars", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_a_hostile_text_is_compared_in_bounded_time(name: str, chars: int) -> None:
     """With itself but for one word, and with itself turned round, which has equal tokens in another order."""
     text = HOSTILE[name](chars)
@@ -256,6 +259,7 @@ def test_any_text_is_read_and_likeness_is_symmetric(one: str, other: str) -> Non
 # ---------------------------------------------------------------- real lessons
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("RBANK_REAL_DATA" not in os.environ, reason="RBANK_REAL_DATA is not set")
 def test_no_two_different_real_lessons_state_the_same() -> None:
     told: list[dict[str, str]] = []

@@ -52,6 +52,7 @@ result = {"codes": [code for code, _ in made], "command": [hit["title"] for hit 
 """
 
 
+@pytest.mark.slow
 def test_a_policy_of_another_package_ranks_and_is_verified_and_is_an_error_without_it(tmp_path: Path) -> None:
     install(tmp_path, "shortest_title", PLUGIN)
     (tmp_path / "items.json").write_text(ITEMS)
@@ -100,6 +101,7 @@ result = {"codes": [code for code, _ in made], "refused": refused, "found": foun
 """
 
 
+@pytest.mark.slow
 def test_versions_of_one_name_stand_side_by_side(tmp_path: Path) -> None:
     """Each ranks and verifies its own retrievals; the name alone means neither, and the error names them."""
     install(tmp_path, "shortest_title", TWO_VERSIONS)

@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ def test_what_is_in_several_sets_is_what_was_counted_so_often(sets: list[set[int
     assert found == sorted(number for number in counts if counts[number] >= least)
 
 
+@pytest.mark.slow
 def test_among_thousands_of_items_those_with_similar_contents_are_found() -> None:
     """Words are from common to such as two items have alone; an index over some of the items is begun with the
     order of words of the first, and both take in more."""

@@ -98,6 +98,7 @@ FOUND = {
 """The domains of the items that an agent's search finds, in order."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranking", one_in(3, RANKINGS))
 def test_a_retrieval_is_verified_by_the_settings_that_ranked_it(tmp_path: Path, ranking: str) -> None:
     """Those of an agent's search, of related items and of a context; another policy follows, which changes nothing."""

@@ -67,6 +67,7 @@ happenings = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25), deadline=None)
 @given(happenings, st.integers(0, 14))
 def test_the_ranking_is_that_of_its_definition_at_every_point(events: Sequence[Event], cut: int) -> None:
@@ -101,6 +102,7 @@ def test_only_uses_that_count_move_an_item(counted: str) -> None:
         assert (ranked(bank) != plain) == (counted == "injected")
 
 
+@pytest.mark.slow
 def test_retrievals_by_utility_are_verified_at_their_own_position() -> None:
     """Verdicts, uses and a change of attribution that come later change nothing in the check of earlier ones."""
     with utility_bank(UtilityRanking(), Dedup()) as bank:

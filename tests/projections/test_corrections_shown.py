@@ -259,6 +259,7 @@ def test_lineage_names_what_ended_and_what_restored_each_item(tmp_path: Path) ->
     assert not set(graph.objects(owl, PROV.wasInvalidatedBy))
 
 
+@pytest.mark.slow
 def test_an_item_with_a_thousand_landings_is_followed_like_any_other(tmp_path: Path) -> None:
     """A reader that restarts finds all of them again when one falls."""
     events: list[Event] = [*learned("e", "r", OWL)]
@@ -276,6 +277,7 @@ def test_an_item_with_a_thousand_landings_is_followed_like_any_other(tmp_path: P
     assert (before["state"], before["support"]) == ("active", 1_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ["merge", "supersede", "skip"])
 def test_a_decision_by_hand_that_names_a_target_twice_counts_once(tmp_path: Path, action: str) -> None:
     """In a reader that goes on, in one that begins there, and in the fold: after another verdict, too."""

@@ -33,6 +33,7 @@ def test_sums_in_slices_are_those_of_each_document(addends: list[tuple[int, int]
         assert documents_of([*numbers_in(documents)], 69) == documents
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", [Formula(idf="sqlite"), Formula(k1=0.8, b=1.0, columns=(3.0, 2.0, 0.5, 1.0))])
 def test_the_best_are_found_while_documents_come_and_go(formula: Formula) -> None:
     """Lengths drift, so that bands are misplaced; some tokens are in nearly all documents, others in one."""

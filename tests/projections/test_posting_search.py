@@ -17,6 +17,7 @@ FORMULAS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formula", FORMULAS, ids=lambda formula: f"{formula.k1} {formula.b}")
 @pytest.mark.parametrize("numpy", [False, True], ids=["python", "numpy"])
 def test_no_text_is_left_out_that_is_among_the_best(formula: Formula, numpy: bool) -> None:

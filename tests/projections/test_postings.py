@@ -42,6 +42,7 @@ def texts_of(chance: Random, first: int, last: int, one_in: int) -> list[int]:
     return [text for text in accumulate(steps, initial=first) if one_in and text <= last]
 
 
+@pytest.mark.slow
 @layouts
 def test_each_text_has_its_code_and_no_other_has_one(marked: int, gap: bool, behind: int) -> None:
     postings, codes = laid_out(marked, gap, behind)

@@ -186,6 +186,7 @@ PLAIN_WORDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", PLAIN_WORDS, ids=PLAIN_WORDS.values())
 def test_search_syntax_is_plain_words(holding: Open, query: str) -> None:
     """What is syntax to FTS5 is nothing special to a query."""

@@ -76,6 +76,7 @@ def test_every_card_and_every_list_of_constraints_fits_and_ends_on_a_whole_entry
         assert set(names_in(packed.text)) <= known, "no name is cut in two"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "prefix", "classes"),
     [
@@ -147,6 +148,7 @@ def test_a_card_says_where_names_and_definitions_stand(describe: Describe, name:
     assert named in line_of(sense_card(schema, prefixes).text, where)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "lines"),
     [

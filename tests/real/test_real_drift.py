@@ -27,6 +27,7 @@ def version(source: Path, target: Path, removed: set[str], renamed: dict[str, st
     target.write_text(text, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["prov-o.ttl", "uniprot_core.ttl"])
 @pytest.mark.parametrize("seed", range(2))
 def test_terms_removed_and_renamed_are_found_and_so_is_what_names_them(

@@ -243,6 +243,7 @@ def brick(ontologies: Ontologies, data: Path) -> Source:
     return ontologies.endpoint({"files": ["ontologies/brick-1.4.ttl", "ontologies/brick_soda.ttl"]})
 
 
+@pytest.mark.slow
 def test_a_graph_comes_over_http(brick: Source) -> None:
     query = "DESCRIBE <https://brickschema.org/schema/Brick#VAV>"
     _, answer = brick.query(query, rows=1_000)

@@ -139,6 +139,7 @@ def test_exported_trajectories_are_the_files_that_were_imported(bank: Bank, data
         assert back == path.read_bytes(), path.name
 
 
+@pytest.mark.slow
 def test_exported_trajectories_are_known_to_the_bank_and_make_the_same_runs_in_another(
     bank: Bank, tmp_path: Path
 ) -> None:

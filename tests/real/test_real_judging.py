@@ -113,6 +113,7 @@ def test_the_right_queries_compared_by_what_they_say(cases: tuple[Case, ...]) ->
     assert {"2", "33"} <= numbers(found.undecided) and len(found.undecided) == 6
 
 
+@pytest.mark.slow
 def test_the_right_queries_run_on_a_sample_of_the_data(cases: tuple[Case, ...], sources: Sources) -> None:
     source = sources.of("ontologies/uniprot_core.ttl", "ontologies/uniprot_sample")
     found = calibrate(cases, lambda case: judge_by_gold(case.run, case.gold or Gold(), source))
@@ -173,6 +174,7 @@ def test_the_right_query_is_right_by_every_judge(task: Task, sources: Sources) -
     assert scored.verdict == "success" and not scored.differences, scored.reason
 
 
+@pytest.mark.slow
 @each_task
 def test_an_answer_that_is_not_quite_right_is_wrong(task: Task, sources: Sources) -> None:
     """A row dropped, a row doubled, a column dropped, all told by their kind."""
@@ -208,6 +210,7 @@ def is_stored(answer: Answer, task: Task) -> bool:
     return Counter(rows_of(answer)) == Counter(stored(task))
 
 
+@pytest.mark.slow
 def test_the_judge_agrees_with_another_comparison_on_plausible_wrong_queries(sources: Sources) -> None:
     """Of some, such as a needless DISTINCT left out, the result is right all the same."""
     verdicts: list[tuple[str, bool]] = []
@@ -227,6 +230,7 @@ def test_the_judge_agrees_with_another_comparison_on_plausible_wrong_queries(sou
     assert len(set(found_out)) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", json.loads(lights().tasks.read_text())["tasks"], ids=lambda task: task["id"])
 def test_of_the_shipped_tasks_the_right_query_is_right_and_the_misleading_one_is_not(
     task: Task, sources: Sources

@@ -99,6 +99,7 @@ def pyoxigraph_prefixes(path: Path) -> dict[str, str]:
     return parser.prefixes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_every_name_leads_back_and_every_term_is_known(name: str, load: Load) -> None:
     ontology = load(name)

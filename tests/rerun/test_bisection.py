@@ -86,6 +86,7 @@ def only(found: Bisection) -> RunBisection:
 # ---------------------------------------------------------------- the sample
 
 
+@pytest.mark.slow
 def test_the_sample_shows_which_event_misled_its_run(sample: Bank) -> None:
     """The consolidation of what a wrong verdict let in, as asking at every position shows; with few checks."""
     misled = run_of(sample, MISLED)
@@ -364,6 +365,7 @@ def test_what_comes_after_a_run_makes_no_other_prompt(bank: Bank) -> None:
     assert bank.bisect(["bad"], ["good"]).needs_model == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings_", ["{", "[]", '{"guide": 5}', '{"domain": ["x"]}', "null", '{"x": ' + "[" * 100_000]
 )
@@ -436,6 +438,7 @@ def test_a_policy_that_is_not_known_here_is_unknown(bank: Bank) -> None:
     assert "version 77" in only(bank.bisect(["bad"], ["good"])).reason
 
 
+@pytest.mark.slow
 def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "bank") as bank:
         learned(bank, "tide tables of boats")
@@ -454,6 +457,7 @@ def test_erased_words_are_said_and_never_guessed(tmp_path: Path) -> None:
         assert "were erased" in only(bank.bisect(["late"], ["good"])).reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "good", "said"),
     one_in(

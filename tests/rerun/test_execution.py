@@ -94,6 +94,7 @@ def six_steps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
 # ---------------------------------------------------------------- the same
 
 
+@pytest.mark.slow
 def test_a_loop_comes_out_the_same_with_its_verdicts_and_what_it_learnt(learnt: Bank) -> None:
     first, second = reruns(learnt)
     assert (first.difference, second.difference) == (None, None)

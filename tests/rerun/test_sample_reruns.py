@@ -42,6 +42,7 @@ def tasks() -> tuple[Task, ...]:
     return load_tasks(TASKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", one_in(4, RUNS))
 def test_it_comes_out_the_same(bank: Bank, tasks: tuple[Task, ...], name: str) -> None:
     """With its verdict, its score and what was learnt of it."""
@@ -83,6 +84,7 @@ def test_a_run_whose_question_was_erased_is_refused_and_others_are_not(tmp_path:
     assert "texts of it were erased" in told[0]["reason"]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_erased_leaves_the_others_as_they_were(tmp_path: Path, tasks: tuple[Task, ...]) -> None:
     """The base instructions, settings and the schema's card are in all of them; only its own words are gone."""
     erased, other = RUNS[2], RUNS[3]

@@ -98,6 +98,7 @@ def test_it_is_an_interpreter_to_dspy(sandbox: Sandbox) -> None:
     assert "no network" in Sandbox.execution_instructions
 
 
+@pytest.mark.slow
 def test_what_was_printed_stands_before_the_value(run: Callable[..., Any]) -> None:
     assert run("print('a'); 5") == "a\n5"
     assert run("print('a', end=''); 'b'") == "a\nb"
@@ -115,6 +116,7 @@ def test_variables_last_from_step_to_step_and_given_ones_are_set_anew(run: Calla
     assert ast.literal_eval(run("given", {"given": [None, 1.0, 2**70, float("inf")]}).replace("inf", "1e999"))
 
 
+@pytest.mark.slow
 def test_variables_of_a_quarter_of_a_message_are_taken(run: Callable[..., Any]) -> None:
     """Three encodings escape them again."""
     most = 4 * 1024 * 1024 - len("''")

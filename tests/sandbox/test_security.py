@@ -216,6 +216,7 @@ def _cases(attempts: Iterable[str], *deadly: str) -> list[Any]:
     return [pytest.param(name, marks=[pytest.mark.slow] if name in deadly else []) for name in attempts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", _cases(PYTHON, "fetch a page", "listen on a port"))
 def test_python_can_not(host: Host, what: str) -> None:
     assert attempt(host, PYTHON[what]).startswith("refused: ")

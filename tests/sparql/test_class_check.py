@@ -155,6 +155,7 @@ def made(random: Random) -> tuple[World, list[tuple[str, str, str]]]:
     ]
 
 
+@pytest.mark.slow
 def test_the_check_says_what_the_plain_definition_says() -> None:
     random, kinds = Random(7), Counter[str]()
     for _ in range(3_000):

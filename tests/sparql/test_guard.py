@@ -454,6 +454,7 @@ def nested(function: str, depth: int, width: int) -> str:
     return f"ASK {{ FILTER({inner}) }}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [

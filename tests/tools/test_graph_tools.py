@@ -62,6 +62,7 @@ def test_something_that_is_no_class_has_no_properties(tools: LibraryTools) -> No
     assert tools.fails("g_sample", cls="t:ada")["code"] == "unknown_resource"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "uri"),
     [

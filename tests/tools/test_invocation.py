@@ -205,6 +205,7 @@ def test_arguments_that_are_far_too_long_are_measured_up_to_ten_times_what_is_ta
     assert 150_000 < measured(1_000_000) < 250_000
 
 
+@pytest.mark.slow
 def test_the_naive_mode_returns_as_much_beside_a_payload_as_a_payload_can_hold(bank: Bank) -> None:
     """What a tool returns beyond that is truncated, and says so."""
 

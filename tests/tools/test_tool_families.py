@@ -177,6 +177,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_plugin_s_family_is_in_python_in_the_manual_and_on_the_command_line(printed: list[str]) -> None:
     """Another package adds it by an entry point; nothing in this one names it."""
     called, manual, recorded, _, *tools = printed

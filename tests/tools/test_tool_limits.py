@@ -118,6 +118,7 @@ LIMITS: dict[str, tuple[Callable[[Tools], int], int, int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_tool_gives_as_much_as_is_documented(tools: Tools, name: str) -> None:
     """Neither more nor, of what is there, clearly less."""

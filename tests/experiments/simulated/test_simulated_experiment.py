@@ -39,6 +39,7 @@ def study_of(plan: SimulationPlan = PLAN) -> Study:
     return Study(name="poisoned-bank", title="Small", assumptions=SMALL, repetitions=2, cells=(cell,))
 
 
+@pytest.mark.slow
 def test_lives_are_trials_whose_rows_are_counted_reported_and_checked(tmp_path: Path) -> None:
     study, folder = study_of(), tmp_path / "sim"
     simulate_experiment(study, study.cells, 1, folder)

@@ -66,6 +66,7 @@ def assert_lived_again(name: str, cells: list[str], repetitions: int) -> None:
             assert new == (known if field.name in ("factors", "at") else known[:repetitions]), field.name
 
 
+@pytest.mark.slow
 def test_a_cell_of_the_study_of_a_poisoned_bank_comes_out_again_to_the_last_digit() -> None:
     assert_lived_again("poisoned-bank", cells_with("poisoned-bank", FEW["poisoned-bank"][0]), 1)
 
