@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+# Minutes after which `make real` begins nothing more.
+MINUTES ?= 45
 # As many workers as the machine has processors, within reason: a worker costs its start-up.
 WORKERS ?= -n auto --maxprocesses 8 --dist loadgroup
 
@@ -18,7 +20,7 @@ INSTALL := $(PIP_INSTALL) --config-settings editable_mode=compat -e
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench build lock clean
+.PHONY: help demo test lint types bench real build lock clean
 
 help: ## list the targets
 	@echo "rbank-es: make TARGET [PYTHON=python3.12] [VENV=.venv]"
@@ -43,6 +45,11 @@ types: $(VENV)/.installed-dev ## check types with mypy and pyright
 bench: $(VENV)/.installed-bench ## run the short benchmarks and write benchmarks/results.md
 	@echo "==> Running the short benchmarks (some ten minutes)"
 	@$(BIN)/python -m benchmarks
+
+real: $(VENV)/.warmed ## run a real model on this machine: MODEL=FILE.gguf or API_BASE=URL for a better one; writes docs/real-models.md
+	@echo "==> Running a real model (up to MINUTES=$(MINUTES); 155 MB are downloaded the first time)"
+	@$(BIN)/python -m tests.real_models --minutes $(MINUTES) $(if $(MODEL),--model '$(MODEL)') \
+		$(if $(API_BASE),--api-base '$(API_BASE)') $(if $(LM),--lm '$(LM)')
 
 build: $(VENV)/.installed-dev ## build the sdist and the wheel into dist/
 	@echo "==> Building the sdist and the wheel into dist/"
