@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -10,17 +11,23 @@ from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.event_texts import EventText, event_texts
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.ids import whole_id
-from rbank_es.events import Event, LmCalled, RunFinished, RunJudged, StepTaken
+from rbank_es.events import Event, LmCalled, MemoriesExtracted, RunFinished, RunJudged, StepTaken
 from rbank_es.events.codec import resolved
+from rbank_es.events.event import Text
+from rbank_es.events.memory_events import flaw_of
 from rbank_es.events.run_events import Role
 from rbank_es.limits import answer_limits
-from rbank_es.log.run_reader import read_run
+from rbank_es.log.run_reader import RunEvents, read_run
 
 _TYPES = frozenset({"lm_called", "step_taken", "run_judged", "run_finished"})
+_Why = StepTaken | RunFinished | MemoriesExtracted | str
+"""What says why a reply was of no use: an event, or our own words."""
+
 UNREADABLE = "unreadable"
 """The code of a step, or of a forced answer, whose reply had not the form that was asked for."""
 
-ASKED_AGAIN = "it had no verdict that could be read: the judge was asked again, or gave up"
+ASKED_AGAIN = "it could not be read, and was asked for again"
+NO_VERDICT = "it had no verdict that could be read"
 
 
 class PromptRow(Struct, frozen=True, kw_only=True):
@@ -66,7 +73,7 @@ def find_prompts(reader: BankReader, question: PromptsQuestion) -> Prompts:
     """Return a page of the calls of a run. Raises `NotInBank`, `AmbiguousId`, and as `EventLog.read`."""
     name, log = whole_id(reader.view, "run", question.run), reader.bank.log
     run = read_run(log, name, reader.position, types=_TYPES)
-    unread = unread_replies(run.events)
+    unread = unread_replies(run, _extractions(reader, run))
     wanted = [call for call in run.lm_calls if call.seq > question.after]
     chars = reader.text_chars(question.chars)
     made = (_row(reader, call, unread.get(call.seq), chars) for call in wanted)
@@ -76,40 +83,65 @@ def find_prompts(reader: BankReader, question: PromptsQuestion) -> Prompts:
     )
 
 
-def _row(reader: BankReader, call: LmCalled, why: StepTaken | RunFinished | str | None, chars: int | None) -> PromptRow:
+def _extractions(reader: BankReader, run: RunEvents) -> list[MemoriesExtracted]:
+    """Return the extractions behind the first call of an extractor: they belong to no run."""
+    first = next((call.seq for call in run.lm_calls if call.role == "extractor"), None)
+    if first is None:
+        return []
+    events = reader.bank.log.read(after=first, upto=reader.position, types={"memories_extracted"})
+    return [event for event in events if isinstance(event, MemoriesExtracted)]
+
+
+def _row(reader: BankReader, call: LmCalled, why: _Why | None, chars: int | None) -> PromptRow:
     texts = event_texts(resolved(call, reader.bank.log.text), chars=chars, prompts=reader.bounds.prompts)
     own = {name: getattr(call, name) for name in PromptRow.__struct_fields__ if name not in ("unread", "texts")}
-    told = why.output if isinstance(why, StepTaken) else why.error if isinstance(why, RunFinished) else why
-    reason = None if why is None else reader.text(told, chars) or UNREADABLE
+    reason = None if why is None else reader.text(_told(why), chars) or UNREADABLE
     return PromptRow(**own, unread=reason, texts=tuple(each for each in texts if each.path != "request_key"))
 
 
-def unread_replies(events: tuple[Event, ...]) -> dict[int, StepTaken | RunFinished | str]:
-    """Return the calls whose replies were of no use, by position, each with the event that says why.
+def _told(why: _Why) -> Text | None:
+    if isinstance(why, StepTaken):
+        return why.output
+    if isinstance(why, RunFinished):
+        return why.error
+    return why.reason if isinstance(why, MemoriesExtracted) else why
 
-    That is the last reply of a step that was unreadable, that of a forced answer which was, and each reply of a judge
-    behind which no verdict of a model follows before it is asked again.
-    """
-    found = dict[int, StepTaken | RunFinished | str]()
+
+def unread_replies(run: RunEvents, extractions: Iterable[MemoriesExtracted]) -> dict[int, _Why]:
+    """Return the calls whose replies were of no use, by position, each with the event, or the words, that say why."""
+    answered = [call for call in run.lm_calls if call.error_code is None]
+    return dict([*_of_agent(run.events), *_of_others(answered, run.of(RunJudged), extractions)])
+
+
+def _of_agent(events: Iterable[Event]) -> Iterator[tuple[int, _Why]]:
+    """Yield the last reply of each step that was unreadable, and that of a forced answer which was."""
     said: LmCalled | None = None
-    judged: LmCalled | None = None
     for event in events:
-        if isinstance(event, LmCalled) and event.error_code is None:
-            if event.role == "agent":
-                said = event
-            elif event.role == "judge":
-                if judged is not None:
-                    found[judged.seq] = ASKED_AGAIN
-                judged = event
+        if isinstance(event, LmCalled) and event.role == "agent" and event.error_code is None:
+            said = event
         elif isinstance(event, StepTaken | RunFinished):
             if said is not None and event.error_code == UNREADABLE:
-                found[said.seq] = event
+                yield said.seq, event
             said = None
-        elif isinstance(event, RunJudged) and event.kind == "lm":
-            judged = None
-    if judged is not None:
-        found[judged.seq] = ASKED_AGAIN
-    return found
+
+
+def _of_others(
+    answered: Iterable[LmCalled], judgments: Iterable[RunJudged], extractions: Iterable[MemoriesExtracted]
+) -> Iterator[tuple[int, _Why]]:
+    """Yield the replies behind which a judge or an extractor was asked again, and those from which nothing was read."""
+    asked = {call.id: call for call in answered if call.role in ("judge", "extractor")}
+    judged = [each for each in judgments if each.kind == "lm"]
+    named = set[str]()
+    outcomes: list[RunJudged | MemoriesExtracted] = [*judged, *extractions]
+    for outcome in outcomes:
+        own = [asked[id].seq for id in outcome.calls if id in asked]
+        named.update(outcome.calls)
+        yield from ((seq, ASKED_AGAIN) for seq in own[:-1])
+        if own and isinstance(outcome, MemoriesExtracted) and flaw_of(outcome):
+            yield own[-1], outcome
+    # A judgment that names no calls may be from any.
+    if all(each.calls for each in judged):
+        yield from ((call.seq, NO_VERDICT) for call in asked.values() if call.role == "judge" and call.id not in named)
 
 
 QUESTION = QuestionKind(

@@ -33,6 +33,13 @@ class Reliance(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unk
     judgment: Annotated[Name | None, Meta(description="Id of the event with the judgment that gave it.")] = None
 
 
+LM_FAILED = "lm_failed:"
+"""Begins the reason of an extraction that no model answered."""
+
+FLAWS = (LM_FAILED, "malformed:", "no_usable_item:")
+"""Begin the reasons of extractions that are empty because of the model."""
+
+
 class MemoriesExtracted(Event, frozen=True, kw_only=True, tag="memories_extracted"):
     """Candidates were drawn from runs, or given by a person; nothing is in the bank yet."""
 
@@ -273,3 +280,14 @@ class ExperimentFinished(Event, frozen=True, kw_only=True, tag="experiment_finis
     result_digest: Annotated[Name, Meta(description="SHA-256 of its results, hex.")]
     salt: Salt = ""
     result: Annotated[Text | None, Meta(description="JSON of the results.")] = None
+
+
+def flaw_of(event: MemoriesExtracted) -> str:
+    """Return the fault of the model's answer if it gave no candidate; empty if nothing was."""
+    reason = reason_known(event)
+    return reason if not event.heads and reason.startswith(FLAWS) else ""
+
+
+def reason_known(event: MemoriesExtracted) -> str:
+    """Return the reason of an extraction, of a long one that is not resolved the beginning, which holds its code."""
+    return event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")

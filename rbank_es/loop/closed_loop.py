@@ -18,6 +18,7 @@ import msgspec
 
 from rbank_es.bank.run_end import close_run
 from rbank_es.errors import BadInput, JudgeFailed, LogBusy, LoopStopped, RBankError
+from rbank_es.events.memory_events import flaw_of
 from rbank_es.events.run_events import TaskChoice, VerdictValue
 from rbank_es.events.run_totals import known_sum
 from rbank_es.judging.run_outcome import is_agents_own
@@ -28,7 +29,6 @@ from rbank_es.loop.history import (
     ExtractionProgress,
     History,
     RunProgress,
-    flaw_of,
     group_id,
     is_of_proposals,
     task_key,

@@ -29,6 +29,7 @@ from rbank_es.events import (
     RunStarted,
     type_of,
 )
+from rbank_es.events.memory_events import LM_FAILED, reason_known
 from rbank_es.events.run_totals import RunTotals
 from rbank_es.judging.run_outcome import is_agents_own
 from rbank_es.log.run_reader import RunEvents, read_run, runs_named
@@ -41,12 +42,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"
 """The error code of a run that was ended from outside."""
-
-LM_FAILED = "lm_failed:"
-"""Begins the reason of an extraction that no model answered."""
-
-FLAWS = (LM_FAILED, "malformed:", "no_usable_item:")
-"""Begin the reasons of extractions that are empty because of the model."""
 
 # Ids hold the task's id too, so 32 bits only tell the settings and wordings of one task apart.
 KEY_CHARS = 8
@@ -143,7 +138,7 @@ class RunProgress(msgspec.Struct, kw_only=True):
 
 def _is_void(drawn: MemoriesExtracted, judged: int) -> bool:
     """Return whether an extraction has nothing to say, under a verdict that stands since a position."""
-    reason = _reason(drawn)
+    reason = reason_known(drawn)
     lifted = not drawn.heads and reason.startswith(("unsure:", "undecided:")) and drawn.seq < judged
     return lifted or reason.startswith(LM_FAILED)
 
@@ -226,14 +221,3 @@ class History:
 def is_of_proposals(extracted: ExtractionProgress) -> bool:
     """Return whether an extraction keeps proposals of tools, which needs no model."""
     return extracted.event.extractor in PROPOSED_BY
-
-
-def flaw_of(event: MemoriesExtracted) -> str:
-    """Return the fault of the model's answer if it gave no candidate; empty if nothing was."""
-    reason = _reason(event)
-    return reason if not event.heads and reason.startswith(FLAWS) else ""
-
-
-def _reason(event: MemoriesExtracted) -> str:
-    # A long reason is stored apart; its preview holds the prefix that matters here.
-    return event.reason if isinstance(event.reason, str) else getattr(event.reason, "prev", "")

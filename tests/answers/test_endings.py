@@ -68,6 +68,8 @@ def test_every_code_that_is_documented_has_advice_of_its_own(kind: type) -> None
     assert [code for code in codes if ending_hint("failed", code) in (None, general)] == []
 
 
-@pytest.mark.parametrize("outcome", ["forced_at_limit", "stalled", None])
-def test_every_other_end_has_advice_and_an_answer_none(outcome: str | None) -> None:
-    assert ending_hint(outcome, None) and ending_hint("submitted", None) is None
+@pytest.mark.parametrize(
+    "end", [("forced_at_limit", None), ("failed", "stalled"), ("failed", "new code"), (None, None)]
+)
+def test_every_other_end_has_advice_and_an_answer_none(end: tuple[str | None, str | None]) -> None:
+    assert ending_hint(*end) and ending_hint("submitted", None) is None
