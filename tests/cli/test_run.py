@@ -410,7 +410,7 @@ def test_judging_and_extracting_are_tried_on_made_up_runs(place: Path) -> None:
 @pytest.mark.slow
 def test_on_a_terminal_progress_is_shown_and_wiped(place: Path) -> None:
     shown = on_terminal(*LOOP, "--extract", cwd=place).out
-    assert "\r\x1b[2Ktask 1 of 2, height: " in shown and "step 1, sparql_query" in shown and "tokens" in shown
+    assert "\r\x1b[2Ktask 1 of 2, height: " in shown and "step 1 of 12, sparql_query" in shown and "tokens" in shown
     assert "height: failure, 2 steps" in shown and "again: success, 1 step" in shown
     drawn = [piece for piece in shown.split("\r\x1b[2K") if piece.startswith("task ") and "\n" not in piece]
     assert len(drawn) > 5 and all(len(piece) < 100 for piece in drawn)
