@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +31,8 @@ def main() -> int:
     parser.add_argument("--only", help="ways whose name holds this; no report is written then")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the report goes")
     given = parser.parse_args()
+    # Python would leave without stopping the server.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     # The caches of the trial are its own: what was found of another model must not decide anything.
     folder = Path(mkdtemp(prefix="rbank-es-real-"))
     with ExitStack() as stack:

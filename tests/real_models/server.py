@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import socket
 import subprocess
 import sys
@@ -113,7 +114,9 @@ def served(program: Path, weights: Path, log: Path) -> Iterator[str]:
     threads = str(os.environ.get("THREADS") or max(1, (os.cpu_count() or 2) // 2))
     port = free_port()
     options = ["--host", "127.0.0.1", "--port", str(port), "-c", str(CONTEXT_TOKENS), "-t", threads, "-np", "1"]
-    command = ["nice", "-n", "10", str(program), "-m", str(weights), *options, "--no-webui", "--no-warmup"]
+    # Where this process is killed, nobody else would stop the server.
+    bound = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+    command = ["nice", "-n", "10", *bound, str(program), "-m", str(weights), *options, "--no-webui", "--no-warmup"]
     libraries = {**os.environ, "LD_LIBRARY_PATH": str(program.parent)}
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, env=libraries) as process:
         try:

@@ -169,7 +169,7 @@ def _advised(choice: LmChoice, found: ModelFindings, steps: int) -> Advice:
 def _size(choice: LmChoice, steps: int) -> TaskSize:
     """Return the size of a task of the shipped ontology, in tokens; no first prompt where an extra is missing."""
     from rbank_es import limits
-    from rbank_es.data import LIGHTS
+    from rbank_es.data import LIGHTS, lights
     from rbank_es.executors.executor import EXECUTORS, executor_class
     from rbank_es.loop.call_estimate import (
         ANSWER_TOKENS,
@@ -182,10 +182,11 @@ def _size(choice: LmChoice, steps: int) -> TaskSize:
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
     from rbank_es.models.scripted_model import CHARS_A_TOKEN
+    from rbank_es.ontology.loader import load_ontology
     from rbank_es.sparql.source import open_source
 
     first = dict[str, int]()
-    with suppress(MissingExtra), closing(open_source(LIGHTS)) as source:
+    with suppress(MissingExtra), closing(open_source(load_ontology(lights().ontology, id=LIGHTS))) as source:
         for name in EXECUTORS.names():
             settings = LoopSettings(lm=choice, executor=name)
             context = estimated_context(Task.asking("How many lighthouses are there?"), settings, source, None)
