@@ -377,6 +377,15 @@ def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(finished: Fi
     assert "a dry run writes nothing" in warned and "L2 has 900 characters instead of 600" in warned
 
 
+def test_the_whole_manual_of_tools_is_a_choice_that_costs_tokens(place: Path) -> None:
+    """Some 7,000 characters in each prompt of at most 13 calls; the setting is recorded with its runs."""
+    asked = ("run", "./none", *FAST, "--task", "Which?", "--dry-run", "--json")
+    short, whole = run(*asked, cwd=place).json, run(*asked, "--tools", "all", cwd=place).json
+    assert (short["settings"]["tool_manual"], whole["settings"]["tool_manual"]) == ("short", "all")
+    [before], [after] = ([each["calls"][0]["tokens_most"] for each in told["tasks"]] for told in (short, whole))
+    assert 13 * 1_500 < after - before < 13 * 2_200
+
+
 def test_a_dry_run_counts_no_calls_for_what_is_done(finished: Finished) -> None:
     """Those of a task that was cut off before it was learnt from are counted, and with --again all are."""
     command = (*LOOP, "--extract", "--dry-run")

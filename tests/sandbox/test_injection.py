@@ -95,6 +95,10 @@ def test_an_agent_that_obeys_reaches_nothing_beyond_its_run(world: World) -> Non
     said = [
         call(tool, json.loads(world.filled(json.dumps(arguments)).replace("<item>", item))) for tool, arguments in OBEYS
     ]
+    # A call that succeeds here and there, because a run in which every call is refused is ended as stalled.
+    said = [
+        each for at, each in enumerate(said, 1) for each in [each, *[call("event_log", {"obj": {}})] * (at % 3 == 0)]
+    ]
     made = Setting(world.place, [*said, call("SUBMIT", {"answer": "done"})], bank=world.bank)
     made.tools = build_tools(
         world.bank, run=made.run_id, source=world.place / "model.ttl", policy=ToolPolicy(mode="both")
