@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from rbank_es.events.items import Item
-from rbank_es.policies.likeness import Exchange, differences, in_words
+from rbank_es.events.items import Exchange, Item
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View
@@ -31,6 +30,8 @@ class NearItem(Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """The relation in words."""
+        from rbank_es.policies.likeness import in_words  # its patterns take 25 ms, and few items are near to another
+
         relation = {"near-rejected": "near to the rejected item", "near": "near to"}.get(self.how, self.how)
         told = in_words(self.differences)
         return f"{relation} {self.item}{f': {told}' if told else ''}"
@@ -60,6 +61,8 @@ def _linked(history: Iterable[Any], name: str) -> Iterator[tuple[str, str]]:
 
 
 def _near(view: View, row: dict[str, Any], id: str, how: str) -> NearItem:
+    from rbank_es.policies.likeness import differences
+
     other = view.item(id) or {"title": "", "content": ""}
     before, after = (Item(id="", title=each["title"] or "", content=each["content"] or "") for each in (other, row))
     return NearItem(

@@ -103,6 +103,13 @@ NO_WORDS = ItemText(title="")
 """The words of a candidate that came without any: they were erased in the bank that it came from."""
 
 
+class Exchange(msgspec.Struct, frozen=True):
+    """Words that a text has in the place of others, for people; `before` or `after` is empty where nothing was."""
+
+    before: str
+    after: str
+
+
 class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One reusable strategy: facts and words together, as people and tools see it."""
 

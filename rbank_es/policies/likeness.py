@@ -24,9 +24,7 @@ from difflib import SequenceMatcher
 from hashlib import blake2b
 from itertools import chain, islice
 
-from msgspec import Struct
-
-from rbank_es.events.items import Item
+from rbank_es.events.items import Exchange, Item
 from rbank_es.policies.statement_reader import (
     SILENT,
     UNSPACED,
@@ -71,13 +69,6 @@ _SHOWN_TOKENS = 400
 
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _JOINED = re.compile(r"[_:./#?&=-]+(?=[^\W\d])")
-
-
-class Exchange(Struct, frozen=True):
-    """Words that a text has in the place of others, for people; `before` or `after` is empty where nothing was."""
-
-    before: str
-    after: str
 
 
 def content_of(item: Item) -> str:
