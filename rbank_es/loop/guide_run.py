@@ -22,6 +22,7 @@ from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.closed_loop import How, TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
+from rbank_es.models.function_model import Complete, choice_of
 from rbank_es.models.replies import ReplyReading
 from rbank_es.models.reply_syntax import parsed_json
 from rbank_es.sparql.source import opened_source
@@ -95,13 +96,28 @@ def guide_task(ontology: str) -> Task:
 
 
 def write_guide(
-    bank: Bank, settings: LoopSettings, source: SourceLike, *, again: bool = False, **options: Any
+    bank: Bank,
+    settings: LoopSettings | None,
+    source: SourceLike,
+    *,
+    complete: Complete | None = None,
+    again: bool = False,
+    **options: Any,
 ) -> Guide:
     """Have an agent write a guide to the source and record it, or return the one written under the same settings.
 
-    `again` always writes another one; `options` go to `run_closed_loop`. Raises `LoopStopped` if the agent submitted no
-    text, and as `run_closed_loop` does.
+    `complete`, a function from a prompt's text to a reply's text, takes the place of the models in `settings`, which
+    may be None then. `again` always writes another one; `options` go to `run_closed_loop`. Raises `BadInput` without
+    both, `LoopStopped` if the agent submitted no text, and as `run_closed_loop` does.
     """
+    if complete is not None:
+        model = choice_of(complete)
+        settings = msgspec.structs.replace(
+            settings or LoopSettings(lm=model, iterations=limits.GUIDE_ITERATIONS), lm=model
+        )
+        options["model_for"] = lambda role, choice: complete
+    if settings is None:
+        raise BadInput("give settings with a model, or complete, a function from a prompt's text to a reply's text")
     with opened_source(source) as opened:
         return _written(bank, settings, as_registered(bank, opened), again=again, **options)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.errors import LoopStopped
+from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, LmCalled, RunFinished
 from rbank_es.loop import write_guide
 from rbank_es.models.model_call import Question, Try
@@ -46,6 +46,23 @@ def test_the_whole_text_is_kept_with_the_run_that_made_it_and_later_runs_see_a_s
         context = of_type(bank, ContextBuilt)[-1]
         [guide] = [text for text in context.texts if isinstance(text, str) and text.startswith("# Guide")]
         assert "Lighthouses have a focal height." in guide and len(guide) <= 1_000
+
+
+def test_a_function_writes_a_guide_in_the_place_of_named_models(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def complete(prompt: str) -> str:
+        asked.append(prompt)
+        said = f"SUBMIT(answer={TEXT!r}, sparql='', evidence={{}})"
+        return f"[[ ## reasoning ## ]]\nWrite.\n\n[[ ## code ## ]]\n```python\n{said}\n```\n\n[[ ## completed ## ]]"
+
+    with quick(tmp_path / "bank") as bank:
+        made = write_guide(bank, None, source(), complete=complete, interpreters=local)
+        assert (made.text, made.lm_calls, len(asked)) == (TEXT, 1, 1) and "Write a guide to this ontology" in asked[0]
+        assert [call.model for call in of_type(bank, LmCalled)] == ["function:complete"]
+        assert write_guide(bank, None, source(), complete=complete, interpreters=local).how == "known"
+        with pytest.raises(BadInput, match="settings with a model, or complete"):
+            write_guide(bank, None, source())
 
 
 def test_what_an_agent_thought_is_no_part_of_its_guide(tmp_path: Path) -> None:
