@@ -10,6 +10,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
+from rbank_es.events.codec import encode_json
 from rbank_es.projections.leakage import CONTEXT_FLAGS, LARGE_RETURNS
 from rbank_es.projections.paged_view import OF_RUN, PagedView
 from rbank_es.projections.projection import Insert, Projection, Put, Table, words_of
@@ -30,7 +31,7 @@ ENDS = Table(
     columns="""
         run TEXT NOT NULL, outcome TEXT NOT NULL, iterations INTEGER, lm_calls INTEGER, tokens_in INTEGER,
         tokens_out INTEGER, cost_usd REAL, duration_s REAL, answer_chars INTEGER, error_code TEXT,
-        recall_sent INTEGER, answer TEXT, sparql TEXT, error TEXT, finished_at TEXT NOT NULL
+        recall_sent INTEGER, recall_unsent TEXT, answer TEXT, sparql TEXT, error TEXT, finished_at TEXT NOT NULL
     """,
     key=("run", "from_seq"),
     current=1,
@@ -47,7 +48,8 @@ STEPS = Table(name="run_steps", columns="run TEXT NOT NULL, step INTEGER NOT NUL
 # The facts of an event that are columns of the same names and in the same order.
 _COMPUTED = ("run", "task", "experiment", "condition", "started_at", "imported_at")
 _STARTED = attrgetter(*(name for name in STARTS.types if name not in _COMPUTED))
-_FINISHED = attrgetter(*(name for name in ENDS.types if name not in ("answer", "sparql", "error", "finished_at")))
+_TEXTS_OF_END = ("recall_unsent", "answer", "sparql", "error", "finished_at")
+_FINISHED = attrgetter(*(name for name in ENDS.types if name not in _TEXTS_OF_END))
 
 _OF_END = ("duration_s", "answer_chars", "error_code", "recall_sent")
 """Columns of `run_ends` that no call of a model replaces."""
@@ -64,7 +66,8 @@ def record_start(event: RunStarted) -> tuple[Insert]:
 def record_end(event: RunFinished) -> tuple[Put]:
     """Record the end of a run; the latest holds."""
     texts = (words_of(event.answer), words_of(event.sparql), words_of(event.error))
-    row = (*_FINISHED(event), *texts, event.occurred_at or event.at, event.seq)
+    unsent = encode_json(event.recall_unsent).decode() if event.recall_unsent else None
+    row = (*_FINISHED(event), unsent, *texts, event.occurred_at or event.at, event.seq)
     return (Put("run_ends", row),)
 
 
@@ -129,7 +132,7 @@ RUN_PAGES = PagedView(
 
 RUNS = Projection(
     name="runs",
-    version=1,
+    version=2,
     title="Runs: task, outcome, iterations, cost, verdicts",
     handlers={RunStarted: record_start, RunFinished: record_end, LmCalled: record_call, StepTaken: record_step},
     resolves=frozenset({"run_started", "run_finished"}),

@@ -1,10 +1,11 @@
 """The projection `usage`: the runs in which each item was used, and those of them that were judged a success.
 
 A use is a pair of item and run: the item was in the run's context, or was read there in full; a quotation is none. The
-attribution policy in force says which of the two ways counts, for all runs up to the position of the view. A win is a
-use that counts and whose run's standing learning verdict is success, a loss one where it is failure; undecided is
-neither. They are joins, not counters, because a verdict may be overruled later, or come before the use, and because the
-policy may change.
+attribution policy in force says which of the two ways counts, for all runs up to the position of the view; an item of a
+context that is in `recall_unsent` of the run's latest end was in no request of the agent, and counts for nothing there.
+A win is a use that counts and whose run's standing learning verdict is success, a loss one where it is failure;
+undecided is neither. They are joins, not counters, because a verdict may be overruled later, or come before the use,
+and because the policy may change.
 
     uses          every use, with the position of the first way in which the run was given the item
     counted_uses  those that count
@@ -35,11 +36,24 @@ def record_read(event: MemoriesRead) -> list[Insert]:
 
 
 # As `rbank_es.state.counted_uses`: a setting that is not known counts either way.
-COUNTED = """u.way = coalesce((
-    SELECT json_extract(settings, '$.counted') FROM policy_choices
-    WHERE kind = 'attribution' AND to_seq IS NULL AND json_extract(settings, '$.counted') IN ('injected', 'read')
-), u.way)"""
-"""The condition on `exposures u` under which a use counts by the attribution policy in force."""
+_COUNTED_AT = """u.way = coalesce((
+    SELECT json_extract(settings, '$.counted') FROM {main}policy_choices
+    WHERE kind = 'attribution' AND {holds} AND json_extract(settings, '$.counted') IN ('injected', 'read')
+), u.way) AND (u.way = 'read' OR NOT EXISTS (
+    SELECT 1 FROM {main}run_ends n, json_each(n.recall_unsent) t WHERE n.run = u.run AND {holds} AND t.value = u.item
+))"""
+
+
+def counted_at(holds: str, main: str = "") -> str:
+    """Return the condition on `exposures u` under which a use counts: by the attribution policy, and sent if injected.
+
+    `holds` is that on rows that hold then, `main` the prefix of tables.
+    """
+    return _COUNTED_AT.format(holds=holds, main=main)
+
+
+COUNTED = counted_at("to_seq IS NULL")
+"""The condition of now."""
 
 _USES = "SELECT item, run, min(from_seq) AS from_seq FROM exposures GROUP BY item, run"
 

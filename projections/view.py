@@ -20,6 +20,7 @@ from rbank_es.events import Hit, MemoriesRetrieved, PolicyChoice, WithheldHit
 from rbank_es.projections.lineage import LineageEdge, LineageNode
 from rbank_es.projections.search_result import FoundItem, SearchResult, found_item
 from rbank_es.projections.tokenizer import fts_ddl
+from rbank_es.projections.usage import counted_at
 from rbank_es.projections.vector_index import KnownVectors, cosines_at, known_vectors, selected, unembedded
 from rbank_es.projections.view_rows import ViewConnection, ViewRows
 
@@ -71,6 +72,8 @@ UNION SELECT to_seq FROM main.item_witnesses WHERE to_seq > :after AND to_seq <=
 UNION SELECT s.from_seq FROM main.run_starts s JOIN main.relying r ON r.run = s.run AND r.from_seq < s.from_seq
     WHERE s.from_seq > :after AND s.from_seq <= :seq
 UNION SELECT from_seq FROM main.exposures WHERE from_seq > :after AND from_seq <= :seq
+UNION SELECT from_seq FROM main.run_ends WHERE recall_unsent IS NOT NULL AND from_seq > :after AND from_seq <= :seq
+UNION SELECT to_seq FROM main.run_ends WHERE recall_unsent IS NOT NULL AND to_seq > :after AND to_seq <= :seq
 UNION SELECT from_seq FROM main.verdicts WHERE purpose = 'learning' AND from_seq > :after AND from_seq <= :seq
 UNION SELECT to_seq FROM main.verdicts WHERE purpose = 'learning' AND to_seq > :after AND to_seq <= :seq
 UNION SELECT from_seq FROM main.policy_choices WHERE kind = 'attribution' AND from_seq > :after AND from_seq <= :seq
@@ -104,11 +107,7 @@ SELECT c.item, {wins} AS wins, {losses} AS losses, (
 _OUTCOME = """(
     SELECT count(DISTINCT u.run) FROM main.exposures u CROSS JOIN main.verdicts v ON v.run = u.run
         AND v.purpose = 'learning' AND v.from_seq <= {seq:d} AND (v.to_seq IS NULL OR v.to_seq > {seq:d})
-    WHERE u.item = c.item AND u.from_seq <= {seq:d} AND v.verdict = '{verdict}' AND u.way = coalesce((
-        SELECT json_extract(settings, '$.counted') FROM main.policy_choices
-        WHERE kind = 'attribution' AND from_seq <= {seq:d} AND (to_seq IS NULL OR to_seq > {seq:d})
-            AND json_extract(settings, '$.counted') IN ('injected', 'read')
-    ), u.way)
+    WHERE u.item = c.item AND u.from_seq <= {seq:d} AND v.verdict = '{verdict}' AND {counted}
 )"""
 
 
@@ -336,7 +335,11 @@ class View(ViewRows):
         shared = self._shared
         if not shared.prepared:
             shared.connection.execute(_ACTIVE_ITEMS.format(seq=self.position))
-            wins, losses = (_OUTCOME.format(seq=self.position, verdict=name) for name in ("success", "failure"))
+            counted = counted_at(
+                f"from_seq <= {self.position:d} AND (to_seq IS NULL OR to_seq > {self.position:d})", "main."
+            )
+            facts = {"seq": self.position, "counted": counted}
+            wins, losses = (_OUTCOME.format(verdict=name, **facts) for name in ("success", "failure"))
             shared.connection.execute(_ITEM_OUTCOMES.format(wins=wins, losses=losses, seq=self.position))
             shared.prepared = True
         had_own = shared.own_index

@@ -83,6 +83,7 @@ def finished(draw: st.DrawFn, story: object) -> list[Event]:
             duration_s=duration_s,
             answer_chars=draw(maybe_counts),
             recall_sent=draw(st.sampled_from((None, True, False))),
+            recall_unsent=draw(some_items) if draw(st.booleans()) else (),
             answer=draw(maybe_texts),
             sparql=draw(maybe_texts),
             error=draw(maybe_texts),

@@ -34,12 +34,10 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 
-_SILENT = frozenset(
-    {"tool_called", "step_taken", "lm_called", "note_logged", "memories_retrieved", "run_finished", "memory_proposed"}
-)
+_SILENT = frozenset({"tool_called", "step_taken", "lm_called", "note_logged", "memories_retrieved", "memory_proposed"})
 """Types of events that change no search: what agents record most."""
 
-_SILENT_FOR_WORDS = _SILENT | {"run_started", "context_built", "memories_read"}
+_SILENT_FOR_WORDS = _SILENT | {"run_started", "context_built", "memories_read", "run_finished"}
 """Types of events that change no search by a policy that weighs words alone."""
 
 _projected: WeakKeyDictionary[Bank, int] = WeakKeyDictionary()

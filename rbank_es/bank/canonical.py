@@ -328,5 +328,5 @@ class _Refold(Redecider):
         users = {run for runs in uses.values() for run in runs if judged.get(run, seq + 1) <= seq}
         keys = [(run, purpose) for run in users for purpose in ("learning", "scoring")]
         verdicts = {key: self.verdicts[key] for key in keys if key in self.verdicts}
-        facts = {"uses": uses, "injected": uses, "read": uses, "policies": policies, "verdicts": verdicts}
+        facts = {"uses": uses, "injected": uses, "read": uses, "unsent": {}, "policies": policies, "verdicts": verdicts}
         return replace(self.seen, position=seq, items=self._live, **facts)

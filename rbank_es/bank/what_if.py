@@ -56,7 +56,7 @@ from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.packed_items import pack_items
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.state import State, counted_uses, fold, items_above, items_of_task
+from rbank_es.state import State, counted_uses_of, fold, items_above, items_of_task
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ class _Comparison:
     def _outcomes(self, item: str) -> tuple[int, int]:
         """Return wins and losses of an item in the supposed bank."""
         state = self.history.supposed
-        verdicts = [verdict_on(state, run) for run in counted_uses(state).get(item, ())]
+        verdicts = [verdict_on(state, run) for run in counted_uses_of(state, item)]
         return verdicts.count("success"), verdicts.count("failure")
 
     def _policy(self, state: State) -> RetrievalPolicy:

@@ -253,6 +253,7 @@ class RunEnd(Struct, frozen=True, kw_only=True, gc=False):
     duration_s: float | None = None
     answer_chars: int | None = None
     error_code: str | None = None
+    recall_unsent: tuple[str, ...] = ()
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
@@ -287,7 +288,8 @@ class State(Shown, Struct, frozen=True, kw_only=True):
     """A bank at one position. Never change its mappings, because states share them. Items are in order of birth.
 
     `uses` is item to run to the position at which the run was first given the item in full; `injected` and `read` are
-    the same by way, into the context or by a tool. `verdicts` is by run and purpose; `relying` is run to the
+    the same by way, into the context or by a tool; `unsent` is item to the runs whose latest end says that none of
+    their requests held it, though their contexts did. `verdicts` is by run and purpose; `relying` is run to the
     extractions that were drawn from it, or rely on a verdict on it; `copies` is extraction, known or not, to the
     candidates that are copies of it; `proposals` are those of models, the latest for each candidate. `bounded`: a
     policy that forgets was in force at some position. `due` is what no completed correction has looked at. `prepared`
@@ -300,6 +302,7 @@ class State(Shown, Struct, frozen=True, kw_only=True):
     uses: Mapping[str, Mapping[str, int]] = {}
     injected: Mapping[str, Mapping[str, int]] = {}
     read: Mapping[str, Mapping[str, int]] = {}
+    unsent: Mapping[str, frozenset[str]] = {}
     runs: Mapping[str, RunState] = {}
     verdicts: Mapping[tuple[str, str], StandingVerdict] = {}
     policies: Mapping[str, PolicyChoice] = {}
@@ -349,8 +352,27 @@ def items_above(state: State, level: int) -> frozenset[str]:
 def counted_uses(state: State) -> Mapping[str, Mapping[str, int]]:
     """Return the uses that count by the attribution policy in force, as item to run to position.
 
-    A setting that this release doesn't know counts either way; `verify` names the policy.
+    An item that was in a run's context and reached no request of its agent has no use there, unless it was read, too. A
+    setting that this release doesn't know counts either way; `verify` names the policy.
     """
+    given = _given(state)
+    if not state.unsent or given is state.read:
+        return given
+    return {item: uses for item in given if (uses := counted_uses_of(state, item))}
+
+
+def counted_uses_of(state: State, item: str) -> Mapping[str, int]:
+    """Return those of one item, as run to position."""
+    given, unsent = _given(state), state.unsent.get(item)
+    uses = given.get(item, {})
+    if not unsent or given is state.read:
+        return uses
+    read = state.read.get(item, {}) if given is state.uses else {}
+    sent = {run: seq for run, seq in uses.items() if run not in unsent}
+    return sent | {run: read[run] for run in unsent & read.keys()}
+
+
+def _given(state: State) -> Mapping[str, Mapping[str, int]]:
     choice = state.policies.get("attribution")
     counted = None if choice is None else choice.settings.get("counted")
     # Compared, not looked up: a recorded setting may be any JSON.
@@ -359,7 +381,7 @@ def counted_uses(state: State) -> Mapping[str, Mapping[str, int]]:
 
 def wins(state: State, item: str) -> int:
     """Return the number of runs that used the item and whose standing learning verdict is success."""
-    verdicts = (state.verdicts.get((run, "learning")) for run in counted_uses(state).get(item, ()))
+    verdicts = (state.verdicts.get((run, "learning")) for run in counted_uses_of(state, item))
     return sum(1 for verdict in verdicts if verdict is not None and verdict.verdict == "success")
 
 

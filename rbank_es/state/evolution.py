@@ -126,6 +126,7 @@ class _Work(MemoryFacts):
         super().__init__(state, own)
         self.items = own(state.items)
         self.uses, self.injected, self.read = own(state.uses), own(state.injected), own(state.read)
+        self.unsent = own(state.unsent)
         self.ontologies = own(state.ontologies)
         self.changed: set[str] = set()
         self._states, self._run_records = own(state.runs), own(state.run_records)
@@ -187,6 +188,7 @@ class _Work(MemoryFacts):
             uses=self.uses,
             injected=self.injected,
             read=self.read,
+            unsent=self.unsent,
             runs=self._states,
             verdicts=self.verdicts,
             policies=self.policies,
@@ -272,7 +274,12 @@ def _run_started(work: _Work, event: RunStarted) -> None:
 
 
 def _run_finished(work: _Work, event: RunFinished) -> None:
-    work.run(event.run).finished = RunEnd(**_shared(event, RunEnd), at=event.occurred_at or event.at)
+    gathered = work.run(event.run)
+    before = gathered.finished.recall_unsent if gathered.finished is not None else ()
+    for item in {*before, *event.recall_unsent}:
+        runs = work.unsent.get(item, frozenset()) - {event.run}
+        work.unsent[item] = runs | {event.run} if item in event.recall_unsent else runs
+    gathered.finished = RunEnd(**_shared(event, RunEnd), at=event.occurred_at or event.at)
 
 
 def _step_taken(work: _Work, event: StepTaken) -> None:

@@ -13,7 +13,8 @@ from rbank_es import Bank
 from rbank_es.answers.runs import RunRow
 from rbank_es.bank.agent_run import AgentRun, Lessons
 from rbank_es.errors import BadInput
-from rbank_es.events import LmCalled
+from rbank_es.events import LmCalled, MemoriesRead
+from rbank_es.state import usage
 from tests.models.openai_server import openai_server
 
 TASK = "Which lamps are lit?"
@@ -72,6 +73,40 @@ def test_lessons_that_reached_no_prompt_are_named(bank: Bank, agent: Callable[[A
     assert (row.recall_sent, unsent) == (False, recalled[0].added)
     row, unsent = row_of(bank, agent(lambda lessons: lessons.text[: len(lessons.text) - 9]))
     assert row.recall_sent is False and len(unsent or ()) == 1
+
+
+def test_a_lesson_that_reached_no_prompt_has_no_use_there(bank: Bank) -> None:
+    """From the end of the run on, which says so: it was given, and wins nothing; read in full, it is used."""
+    with bank.record(TASK) as run:
+        lessons = run.recall()
+        run.wrap(lambda words: "the hall's")(TASK)
+        given = bank.position
+        run.finish("the hall's")
+    run.judge(True, by="tests")
+    assert usage(bank.state()) == {} and usage(bank.state(given)) == dict.fromkeys(lessons.added, (1, 0))
+    for point in range(given, bank.position + 1):
+        with bank.as_of(point) as view:
+            assert view.usage() == usage(bank.state(point))
+    for id in lessons.added:
+        found = bank.item(id)
+        assert (found.item.uses, found.item.wins, [each.run for each in found.used_in]) == (0, 0, [run.id])
+    first = lessons.added[0]
+    bank.append(MemoriesRead(run=run.id, ids=(first,), how="get", chars=9))
+    assert (bank.item(first).item.uses, bank.item(first).item.wins) == (1, 1)
+    assert usage(bank.state()) == {first: (1, 1)}
+
+
+def test_what_was_sent_decides_no_ranking_by_outcomes_later_than_its_run(bank: Bank) -> None:
+    """A search by utility is repeated with the uses of its position, before and after an end took some away."""
+    bank.set_policies({"retrieval": {"name": "utility"}})
+    for _ in range(2):
+        row_of(bank, asking(lambda lessons: TASK))
+        with bank.record(TASK) as run:
+            run.wrap(lambda words: "x")(run.recall().text)
+            run.finish("x")
+        run.judge(True, by="tests")
+    checked = bank.check(retrievals=True).retrievals
+    assert checked is not None and (checked.checked, checked.different) == (8, ())
 
 
 def test_a_call_has_the_name_of_its_model_of_the_run_or_none(bank: Bank) -> None:

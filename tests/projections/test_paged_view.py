@@ -76,7 +76,7 @@ def test_the_pages_in_any_order_at_any_position_are_the_whole_view_sorted(bank: 
             RowCondition(("run", "task"), "contains", ("LIGHT", "range")),
             lambda row: "light" in (text := (row["run"] + row["task"]).lower()) and "range" in text,
         ),
-        ("runs", RowCondition(("tokens_in",), "after", 8000), lambda row: (row["tokens_in"] or 0) > 8000),
+        ("runs", RowCondition(("tokens_in",), "after", 3000), lambda row: (row["tokens_in"] or 0) > 3000),
         ("items", RowCondition(("domains",), "has", "lights"), lambda row: '"lights"' in row["domains"]),
         ("items", RowCondition(("born_seq",), "upto", 200), lambda row: row["born_seq"] <= 200),
         (

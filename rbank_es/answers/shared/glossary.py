@@ -393,7 +393,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "undecided": (NUMBER, "runs whose verdict is undecided"),
     "undone": (BOOLEAN, "whether the decision was undone; null: nothing was decided"),
     "unit": (TEXT, "the column's unit, or what its values are"),
-    "uses": (NUMBER, "runs that were given the item and count"),
+    "uses": (NUMBER, "runs that were given the item, in a request of their agent where that is known, and count"),
     "health_over_time.uses": (NUMBER, "judged uses up to there"),
     "bank_health.uses": (NUMBER, "judged uses"),
     "value": (NUMBER, "the value that passed it"),

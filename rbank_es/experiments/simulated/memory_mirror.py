@@ -19,7 +19,7 @@ from rbank_es.experiments.simulated.learner_memory import LearnerMemory, Tables
 from rbank_es.policies import Filters, retrieval_policy
 from rbank_es.policies.packed_items import pack_items
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.state import State, counted_uses
+from rbank_es.state import State, counted_uses_of
 
 
 class MirrorMemory(LearnerMemory):
@@ -76,7 +76,7 @@ class MirrorMemory(LearnerMemory):
 
     def _outcomes(self, item: str) -> tuple[int, int]:
         state = self._state()
-        verdicts = [verdict_on(state, run) for run in counted_uses(state).get(item, ())]
+        verdicts = [verdict_on(state, run) for run in counted_uses_of(state, item)]
         return verdicts.count("success"), verdicts.count("failure")
 
 
