@@ -79,7 +79,9 @@ class RecordedReAct(dspy.ReAct):
             turn = CallOutcome(f"{ERROR}{action.reason}", fault=action.code)
         else:
             thought = str(action.next_thought)
-            name, arguments = named_call(str(action.next_tool_name), plain_arguments(action.next_tool_args))
+            name, arguments = named_call(
+                str(action.next_tool_name), plain_arguments(action.next_tool_args), self._functions
+            )
             code = json_text({"tool": name, "args": arguments})
             self._recorder.begin_code()
             turn = call_tool(self._functions, name, arguments)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any, NamedTuple
 
 from rbank_es import limits as lim
 from rbank_es.events.codec import encodable
-from rbank_es.executors.executor import Submission
+from rbank_es.executors.executor import FIELDS, Submission
 from rbank_es.executors.run_step import Fault
 from rbank_es.sandbox.step_outcome import SubmissionRefused
 
@@ -49,23 +50,36 @@ _CALL = re.compile(r"`?([A-Za-z_]\w*)`?\s*\(")
 """The beginning of a call, or of a line of the manual, where a tool's name belongs."""
 
 
-def named_call(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the name of a tool and its arguments, as models write them: in quotes, or with the whole call."""
+def named_call(
+    name: str, arguments: dict[str, Any], functions: Mapping[str, Callable[..., Any]] | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Return the name of a tool and its arguments, as models write them: in quotes, or with the whole call.
+
+    `functions` name the arguments that a call gives by position; those of SUBMIT are known.
+    """
     name = name.strip().strip("`'\"")
     call = _CALL.match(name)
-    return (name, arguments) if call is None else (call[1], arguments or plain_arguments(_arguments_of(name)))
+    if call is None or arguments:
+        return (name if call is None else call[1]), arguments
+    function = (functions or {}).get(call[1])
+    names = FIELDS if call[1].upper() == SUBMIT else tuple(signature(function).parameters) if function else ()
+    return call[1], plain_arguments(_arguments_of(name, names))
 
 
-def _arguments_of(call: str) -> dict[str, Any]:
-    """Return the named arguments of a call that are values; none of a text that is no call, or holds other arguments.
+def _arguments_of(call: str, names: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of a call that are values; none of a text that is no call, or holds other arguments.
 
     A manual's line has names in the place of values: they are not taken for values.
     """
     try:
         tree = ast.parse(call, mode="eval").body
-        if not isinstance(tree, ast.Call) or tree.args:
+        if not isinstance(tree, ast.Call) or len(tree.args) > len(names):
             return {}
-        return {str(each.arg): ast.literal_eval(each.value) for each in tree.keywords if each.arg}
+        given = [
+            *zip(names, tree.args, strict=False),
+            *((str(each.arg), each.value) for each in tree.keywords if each.arg),
+        ]
+        return {name: ast.literal_eval(value) for name, value in given}
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return {}
 

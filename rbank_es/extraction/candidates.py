@@ -21,7 +21,7 @@ from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
 from rbank_es.models.replies import DISOWNED, RETRACTION, ModelReply, ReplyReading
-from rbank_es.models.reply_syntax import ReplySection, Span, means_nothing
+from rbank_es.models.reply_syntax import ReplySection, Span, label, means_nothing
 from rbank_es.policies import ConsolidationPolicy
 from rbank_es.state import BIRTHS
 
@@ -178,7 +178,11 @@ def read_answer(reply: ModelReply | str, entries: str, reason: str) -> ParsedAns
     sections = [each for each in read.sections if each.name == entries and read.standing(each.span) == "own"]
     scopes = [each.span for each in sections] if read.sections else [Span(0, len(read.text))]
     found = [each for scope in scopes for each in _lists(read, scope, entries)]
-    why = one_line(next((each.value for each in read.sections if each.name == reason), "") or _named(read, reason))
+    why = one_line(
+        next((each.value for each in read.sections if each.name == reason), "")
+        or _named(read, reason)
+        or ("" if read.sections else _labelled(read.text, reason))
+    )
     several = any(each[:2] != found[0][:2] for each in found)
     cut = any(scope.start <= at < scope.end for scope in scopes for at, _ in read.open) or read.unclosed
     if not found and why and read.whole and any(_is_left_empty(each) for each in sections):
@@ -207,6 +211,14 @@ def _named(read: ReplyReading, name: str) -> str:
     return next((each for each in found if isinstance(each, str)), "")
 
 
+def _labelled(text: str, name: str) -> str:
+    """Return what stands behind the last line that begins with a name; empty without one."""
+    marks = [
+        mark for mark in label((name,)).finditer(text) if mark["colon"] or mark["open"].strip() or not mark["rest"]
+    ]
+    return _without_tag(text[marks[-1].start("rest") :]) if marks else ""
+
+
 def _lists(read: ReplyReading, scope: Span, name: str) -> Iterator[tuple[list[Any], bool, int]]:
     """Yield the lists of entries in a span, each with whether it was closed, and its end; objects in a row are one."""
     row: list[Any] = []
@@ -228,17 +240,26 @@ def _lists(read: ReplyReading, scope: Span, name: str) -> Iterator[tuple[list[An
         listed = _as_list(parsed, name)
         alone = read.is_all_of(value.span, scope)
         if listed is not None and (
-            alone or _are_entries(listed) or isinstance(parsed, dict) and name in parsed or _is_empty(read, value.span)
+            alone
+            or _are_entries(listed)
+            or isinstance(parsed, dict)
+            and name in parsed
+            or _is_empty(read, value.span, name)
         ):
             yield listed, True, value.span.end
     if row:
         yield row, _closes(read, scope), row_ends
 
 
-def _is_empty(read: ReplyReading, span: Span) -> bool:
-    """Return whether a part is an empty list that has its line to itself, whatever words follow."""
-    line = read.text[read.text.rfind("\n", 0, span.start) + 1 :].split("\n", 1)[0]
-    return line.strip() == "[]"
+def _is_empty(read: ReplyReading, span: Span, name: str) -> bool:
+    """Return whether a part is an empty list that has its line to itself, but for its name, whatever words follow."""
+    line = read.text[read.text.rfind("\n", 0, span.start) + 1 :].split("\n", 1)[0].strip()
+    mark = label((name,)).fullmatch(line)
+    return _without_tag(mark["rest"] if mark is not None else line) == "[]"
+
+
+def _without_tag(text: str) -> str:
+    return re.sub(r"</\w+>\s*\Z", "", text).strip()
 
 
 _BETWEEN = re.compile(r"[\s,;]*(?:```\w*[\s,;]*){0,2}(?:[-*]|\d{1,2}[.)])?\s*")

@@ -112,9 +112,10 @@ def ask(
     the model gives no answer.
     """
     asked = ExtractorReply()
-    messages = prompt_for(kind, policy.items_max, over_source=over_source).messages(inputs)
+    prompt = prompt_for(kind, policy.items_max, over_source=over_source)
+    messages, schema, warmth = prompt.messages(inputs), prompt.schema, policy.temperature
     for number in range(1, policy.tries + 1):
-        reply = lms.ask("extractor", messages, temperature=policy.temperature, rollout_id=rollout_id)
+        reply = lms.ask("extractor", messages, temperature=warmth, rollout_id=rollout_id, schema=schema)
         asked = _read(read_answer(reply, ENTRIES, WHY_NONE), make, number)
         if asked.settled:
             break

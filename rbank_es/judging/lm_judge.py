@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -192,7 +192,7 @@ def within(text: str, chars: int) -> str:
 
 
 def _reply(lms: Lms, asked: dict[str, str], prompt: Prompt) -> LmReply:
-    found = settled_reply(lms, prompt.messages(asked), read_reply)
+    found = settled_reply(lms, prompt.messages(asked), read_reply, prompt.schema)
     if isinstance(found, LmReply):
         return found
     return LmReply("undecided", f"{limits.JUDGE_TRIES} replies gave no one verdict; of the last one: {found}")
@@ -201,18 +201,23 @@ def _reply(lms: Lms, asked: dict[str, str], prompt: Prompt) -> LmReply:
 Reading = TypeVar("Reading")
 
 
-def settled_reply(lms: Lms, messages: list[Message], read: Callable[[ModelReply], Reading | str]) -> Reading | str:
+def settled_reply(
+    lms: Lms,
+    messages: list[Message],
+    read: Callable[[ModelReply], Reading | str],
+    schema: Mapping[str, Any] | None = None,
+) -> Reading | str:
     """Return what was read in a judge's reply, or why its last one can't be read, after `JUDGE_TRIES` tries.
 
-    After a reply that can't be read the model is asked again, with it and the reason; after a lost connection without.
-    Raises `LmFailed` if the model gave no reply.
+    The reply keeps the JSON `schema` where the server has that. After a reply that can't be read the model is asked
+    again, with it and the reason; after a lost connection without. Raises `LmFailed` if the model gave no reply.
     """
     problem: Reading | str = ""
     before = len(lms.calls.ids)
     for left in reversed(range(limits.JUDGE_TRIES)):
         try:
             # At 0, because the verdict on the same run should be the same again.
-            reply = lms.ask("judge", messages, temperature=0.0)
+            reply = lms.ask("judge", messages, temperature=0.0, schema=schema)
         except LmFailed as failure:
             if not left or not may_ask_again(failure, len(lms.calls.ids) - before):
                 raise

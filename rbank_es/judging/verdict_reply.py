@@ -49,9 +49,10 @@ _WRAPPERS = frozenset({"result", "output", "response", "judgment", "judgement", 
 
 _LABEL = "|".join(sorted(_VERDICT - {"final_verdict"} | _REASON | _CONFIDENCE | _OTHER_LABELS, key=len, reverse=True))
 _LINE = re.compile(
-    r"^[ \t*_#\-|•\u2600-\u27bf\ufe0f\U0001f300-\U0001faff]*(?:\d{1,2}[.)][ \t*_]*)?"
+    r"^[ \t*_#`\-|•\u2600-\u27bf\ufe0f\U0001f300-\U0001faff]*(?:\d{1,2}[.)][ \t*_]*)?"
     r"(?P<kind>(?:my |the |final |overall |draft |initial |first |tentative |preliminary )*)"
-    rf"(?P<name>{_LABEL})(?:[ \t]+is\b|[ \t]*[*_]{{0,3}}[ \t]*(?P<by>[:=|：]|->|→|—|–|-(?=[ \t]))|[ \t*_]*$)[ \t*_:|]*",
+    rf"(?P<name>{_LABEL})"
+    r"(?:[ \t]+is\b|[ \t]*[*_`]{0,3}[ \t]*(?P<by>[:=|：]|->|→|—|–|-(?=[ \t]))|[ \t*_]*$)[ \t*_:|]*",
     re.IGNORECASE | re.MULTILINE,
 )
 _VERDICT_LINE = re.compile(

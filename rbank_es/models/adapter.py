@@ -15,9 +15,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, get_origin
 
 from rbank_es import limits
+from rbank_es.models.agent_forms import THOUGHTS, fields_in, is_placeholder
 from rbank_es.models.dspy_calls import load_dspy
 from rbank_es.models.prompt import Prompt
-from rbank_es.models.reply_syntax import COMPLETED, means_nothing, sections_of
+from rbank_es.models.reply_syntax import COMPLETED, after_thinking, means_nothing, sections_of
 
 if TYPE_CHECKING:
     from dspy.adapters.chat_adapter import ChatAdapter
@@ -52,6 +53,7 @@ def _bounded_adapter() -> type[Any]:
 
             types = {name: field.annotation for name, field in signature.output_fields.items()}
             optional = {name for name, field in signature.output_fields.items() if not field.is_required()}
+            thoughts = {name for name in types if name in THOUGHTS}
             found = dict[str, Any]()
             for name, text in answered_fields(completion, types).items():
                 if name in optional and means_nothing(text):
@@ -62,7 +64,7 @@ def _bounded_adapter() -> type[Any]:
                     if name not in optional:
                         raise dspy.AdapterParseError("ChatAdapter", signature, _shown(completion), str(error)) from None
                     found[name] = text
-            read: dict[str, Any] = apply_output_field_defaults(signature, found)
+            read: dict[str, Any] = apply_output_field_defaults(signature, {**dict.fromkeys(thoughts, ""), **found})
             if read.keys() != types.keys():
                 raise dspy.AdapterParseError("ChatAdapter", signature, _shown(completion), parsed_result=read)
             return read
@@ -101,23 +103,22 @@ def untyped(content: str) -> str:
 
 # ---------------------------------------------------------------- answers
 
-_NUMBERED = re.compile(r"(\w+?)_\d{1,3}")
-
 
 def answered_fields(completion: str, outputs: Collection[str]) -> dict[str, str]:
     """Return the text of each output field that an answer has: the first of a name, up to the end marker.
 
-    A name with a number is read without it, because models imitate the history of their steps.
+    A name with a number is read without it, because models imitate the history of their steps. What a model thinks
+    aloud before its answer is left out, and a placeholder is no text. An answer without headers may have another form.
     """
+    text = after_thinking(completion)
     found = dict[str, str]()
-    for section in sections_of(completion):
+    for section in sections_of(text, outputs):
         if section.name == COMPLETED and found:
             break
-        numbered = _NUMBERED.fullmatch(section.name)
-        name = section.name if section.name in outputs or numbered is None else numbered[1]
-        if name in outputs:
-            found.setdefault(name, section.value)
-    return found
+        if section.name in outputs:
+            found.setdefault(section.name, section.value)
+    said = {name: value for name, value in found.items() if not is_placeholder(value) or means_nothing(value)}
+    return said if found else fields_in(text, outputs)
 
 
 def _typed(name: str, text: str, annotation: Any) -> Any:

@@ -6,7 +6,7 @@ they came, because executors may send any.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,15 @@ Tool = dict[str, Any]
 
 CUT = frozenset({"length", "content_filter", "error"})
 """Reasons of a provider to end an answer before the model did: at a bound, by a filter, by a fault of its own."""
+
+
+JsonSchema = Mapping[str, Any]
+"""A JSON schema."""
+
+
+def _format(schema: JsonSchema | None) -> dict[str, Any]:
+    named = {"name": "reply", "strict": True, "schema": schema}
+    return {} if schema is None else {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 class LmMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,8 +58,12 @@ class LmRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     config: dict[str, Any] = {}
 
     @classmethod
-    def of(cls, model: str, messages: Sequence[Message], parameters: Settings) -> LmRequest:
+    def of(
+        cls, model: str, messages: Sequence[Message], parameters: Settings, schema: JsonSchema | None = None
+    ) -> LmRequest:
         """Return the request of a conversation. Lone surrogates become U+FFFD, because no request could hold them.
+
+        With a `schema`, the reply has to be JSON that keeps it.
 
         Raises `BadInput` for a parameter that no request can hold.
         """
@@ -59,7 +72,7 @@ class LmRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             model=model,
             messages=[LmMessage.of(each["role"], each["content"]) for each in given if each["role"] != "system"],
             system="\n\n".join(each["content"] for each in given if each["role"] == "system") or None,
-            config=config_of(model, parameters),
+            config={**config_of(model, parameters), **_format(schema)},
         )
 
     @classmethod

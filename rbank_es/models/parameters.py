@@ -24,7 +24,10 @@ _REASONING_TOKENS = 16_000
 _EFFORTS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 
-UNSET = frozenset({*TOKEN_BOUNDS, "stop"})
+BY_SCHEMA: Settings = {"response_format": "json_schema"}
+"""The parameter of a request whose reply has to keep a JSON schema, which the request holds beside it."""
+
+UNSET = frozenset({*TOKEN_BOUNDS, "stop", *BY_SCHEMA})
 """Parameters with a default that false takes away."""
 
 _REPLY_TOKENS: dict[Role, int] = {
@@ -138,6 +141,12 @@ def _stop(name: str, value: Setting) -> tuple[str, Any]:
     return name, texts
 
 
+def _by_schema(name: str, value: Setting) -> tuple[str, Any]:
+    if value != BY_SCHEMA[name]:
+        raise ValueError(f"{name} must be {BY_SCHEMA[name]} or false")
+    return name, value
+
+
 def _effort(name: str, value: Setting) -> tuple[str, Any]:
     if value == "none":
         return "reasoning", {"effort": "off"}
@@ -161,6 +170,7 @@ _READERS: dict[str, Reader] = {
     "service_tier": _text("service_tier"),
     "store": _flag,
     "stop": _stop,
+    "response_format": _by_schema,
     "user": _text("user_id"),
     "safety_identifier": _text("user_id"),
     "reasoning_effort": _effort,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -22,11 +23,15 @@ Message = dict[str, str]
 
 
 class Output(msgspec.Struct, frozen=True):
-    """An output field: its description, its type in Python's notation, and the JSON schema of any type but text."""
+    """An output field: its description, its type in Python's notation, and the JSON schema of any type but text.
+
+    `bound_by` is the JSON schema that its value has to keep in a reply by schema; by default `schema`, else a text.
+    """
 
     desc: str = ""
     type: str = "str"
     schema: str = ""
+    bound_by: str = ""
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +54,22 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
         parts = [f"[[ ## {name} ## ]]\n{unmarked(given[name])}" for name in self.inputs]
         user = "\n\n".join([*parts, self._reminder()]).strip()
         return [{"role": "system", "content": self._system()}, {"role": "user", "content": user}]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of a reply that is one object of the output fields.
+
+        Bounds of lengths are left out: grammars that servers make of them are too large.
+        """
+        found: dict[str, Any] = {
+            name: _unbounded(msgspec.json.decode(field.bound_by or field.schema or '{"type": "string"}'))
+            for name, field in self.outputs.items()
+        }
+        # References begin at the root.
+        named = [each.pop("$defs", {}) for each in found.values()]
+        defined = {name: each for definitions in named for name, each in definitions.items()}
+        made = {"type": "object", "properties": found, "required": [*found], "additionalProperties": False}
+        return {**made, "$defs": defined} if defined else made
 
     def _system(self) -> str:
         inputs = _listed({name: ("str", desc) for name, desc in self.inputs.items()})
@@ -80,6 +101,14 @@ def asked_again(messages: Sequence[Message], reply: str, wrong: str) -> list[Mes
     said = reply if len(reply) <= most else f"{reply[:most]}…"
     told = f"{wrong if len(wrong) <= most else f'{wrong[:most]}…'} Answer again, in the same form."
     return [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": told}]
+
+
+def _unbounded(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_unbounded(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: _unbounded(each) for name, each in schema.items() if name not in ("minLength", "maxLength")}
 
 
 def _listed(fields: Mapping[str, tuple[str, str]]) -> str:

@@ -38,6 +38,9 @@ _ENTRY_SCHEMA = (
 )
 _PROPOSAL_SCHEMA = '{"type": "array", "items": {"type": "object", "additionalProperties": true}}'
 
+_VERDICT_SCHEMA = '{"enum": ["success", "failure", "undecided"]}'
+_SHARE_SCHEMA = '{"type": "number", "minimum": 0, "maximum": 1}'
+
 _WHY_NONE = Output("Where the list is empty: why, in one sentence; else empty")
 _ITEMS = {
     ENTRIES: Output("The items, best first; empty if there are none", "list[MemoryItem]", _ENTRY_SCHEMA),
@@ -82,8 +85,8 @@ _TOLD = {
     "cases": "Past cases with their verdicts, if any",
 }
 _JUDGED = {
-    "verdict": Output("One word: success, failure or undecided"),
-    "confidence": Output("How sure you are of the verdict, from 0 to 1"),
+    "verdict": Output("One word: success, failure or undecided", bound_by=_VERDICT_SCHEMA),
+    "confidence": Output("How sure you are of the verdict, from 0 to 1", bound_by=_SHARE_SCHEMA),
     "reason": Output("Why, in one or two sentences"),
 }
 

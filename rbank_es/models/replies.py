@@ -141,7 +141,7 @@ class ReplyReading:
         self._announced = announced
         self._outputs, self._long = {*outputs, COMPLETED}, frozenset(long)
         self.text, self.unclosed = without_thinking(self.reply.text)
-        self.sections = list(sections_of(self.text))
+        self.sections = list(sections_of(self.text, self._outputs))
         self.values, self.open, self.exhausted = values_in(self.text)
         self.half = [Span(at, self._section_end(at)) for at, _ in self.open if self._is_half(at)]
         self._value_ends = [each.span.end for each in self.values]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -100,6 +101,25 @@ def without_thinking(text: str) -> OwnWords:
         at = mark.end()
     kept += [text[at:]] if not depth else []
     return OwnWords(_CONTROL.sub("\n", "\n".join(kept)).strip(), unclosed=depth > 0)
+
+
+def after_thinking(text: str) -> str:
+    """Return a reply behind the thinking that it begins with, or that began in the prompt; empty if that never ends.
+
+    Unlike `without_thinking` it looks at the beginning alone: code may hold a word in brackets that looks like a tag.
+    """
+    depth, began = 0, text.lstrip()
+    at = len(text) - len(began)
+    for mark in _THINKING.finditer(text):
+        if depth == 0 and mark["begin"] and mark.start() > at:
+            break
+        if depth == 0 and mark["end"] and HEADER.search(text, 0, mark.start()) is not None:
+            break
+        depth = depth + 1 if mark["begin"] else max(depth - 1, 0)
+        at = len(text) if depth else mark.end() + len(text[mark.end() :]) - len(text[mark.end() :].lstrip())
+        if depth == 0 and mark["begin"] is None:
+            return after_thinking(text[mark.end() :])
+    return "" if depth else text
 
 
 # ---------------------------------------------------------------- JSON
@@ -243,6 +263,7 @@ class _Objects(ast.NodeTransformer):
 # ---------------------------------------------------------------- layout
 
 HEADER = re.compile(r"^[ \t]*\[\[[ \t]*##[ \t]*(\w+)[ \t]*##[ \t]*\]\]", re.MULTILINE)
+_NUMBERED = re.compile(r"(\w+?)_\d{1,3}")
 FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$", re.MULTILINE)
 _DATA = frozenset(
     {
@@ -293,13 +314,27 @@ def flat(text: str) -> str:
     return "".join(text.split())
 
 
-def sections_of(text: str) -> Iterator[ReplySection]:
-    """Yield the sections of a text, in order."""
+def sections_of(text: str, outputs: Collection[str] = ()) -> Iterator[ReplySection]:
+    """Yield the sections of a text, in order. The name of an output with a number is read without it."""
     marks = list(HEADER.finditer(text))
     for mark, following in zip_longest(marks, marks[1:]):
         end = following.start() if following is not None else len(text)
-        value = text[mark.end() : end].strip()
-        yield ReplySection(mark[1].casefold(), value, Span(mark.start(), end), following is not None)
+        name, value = mark[1].casefold(), text[mark.end() : end].strip()
+        numbered = _NUMBERED.fullmatch(name)
+        name = numbered[1] if numbered is not None and name not in outputs and numbered[1] in outputs else name
+        yield ReplySection(name, value, Span(mark.start(), end), following is not None)
+
+
+@cache
+def label(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of a line that begins with one of these names, whatever sets it apart."""
+    longest = sorted(names, key=len, reverse=True)
+    either = "|".join(name.replace("_", "[ _]") for name in longest)
+    return re.compile(
+        rf"^[ \t]*(?:\d{{1,2}}[.)][ \t]*)?(?P<open>(?:[-*#_\[<( \t]|`(?!`)){{0,9}})(?P<name>{either})\b(?:_\d{{1,3}})?"
+        r"(?P<close>(?:[*#_\])> \t]|`(?!`)){0,9})(?P<colon>:?)[*_ \t]{0,4}(?P<rest>.*)$",
+        re.MULTILINE | re.IGNORECASE,
+    )
 
 
 def has_ended(text: str) -> bool:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, get_args
 
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.event import Settings, Timer
 from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.models.call_recorder import RecordingEngine, RunCalls, Sleep
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.function_model import Complete, FunctionModel, choice_of
-from rbank_es.models.lm_request import CUT, LmMessage, LmRequest, LmResponse, Tool
+from rbank_es.models.lm_request import CUT, JsonSchema, LmMessage, LmRequest, LmResponse, Tool
 from rbank_es.models.model_call import Model
-from rbank_es.models.parameters import accepted_parameters, config_of
+from rbank_es.models.parameters import BY_SCHEMA, accepted_parameters, config_of
 from rbank_es.models.prompt import Message
 from rbank_es.models.replies import ModelReply
 from rbank_es.models.scripted_model import Script, ScriptedModel
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
     from rbank_es.bank import Bank
     from rbank_es.models.dspy_calls import LmEngine
+
+_OF_SCHEMA = re.compile(r"response_format|schema|grammar|structured", re.IGNORECASE)
+"""Words with which a server refuses a JSON schema."""
 
 ModelFor = Callable[[Role, LmChoice], "Model | LmEngine | Complete"]
 """Returns the model of a role where it is neither live nor scripted: a recorded one, an engine, or a function."""
@@ -66,6 +70,7 @@ class Lms:
         self._live = model_for is None
         self._traits = {each.model: each for each in servers or ()}
         self._asks_servers = servers is None and self._live
+        self._without_schema: set[str] = set()
         self._models: dict[str, Model] = {}
         self._by_role = {role: self._made(role, self.choice(role), model_for) for role in self._own_roles()}
 
@@ -103,13 +108,43 @@ class Lms:
         *,
         temperature: float | None = None,
         rollout_id: int | None = None,
+        schema: JsonSchema | None = None,
     ) -> ModelReply:
         """Return the model's reply to a conversation, unparsed, with what it was given. Loads no dspy.
 
-        Arguments as of `lm`. Raises `LmFailed`, and `BadInput` for parameters that the model does not accept.
+        Where the model's server is known to keep a JSON schema, the reply has to keep `schema`; a server that refuses
+        it is asked without from then on. Other arguments as of `lm`. Raises `LmFailed`, and `BadInput` for parameters
+        that the model does not accept.
         """
-        engine, given = self._engine(role, temperature, rollout_id)
-        response = engine.complete(LmRequest.of(self.choice(role).name, messages, given))
+        kept = schema if self._keeps_schemas(role) else None
+        try:
+            return self._reply(role, messages, temperature, rollout_id, kept)
+        except LmFailed as failure:
+            if kept is None or failure.code != "refused" or not _OF_SCHEMA.search(failure.message):
+                raise
+        self._without_schema.add(self.choice(role).name)
+        return self._reply(role, messages, temperature, rollout_id, None)
+
+    def _keeps_schemas(self, role: Role) -> bool:
+        choice = self.choice(role)
+        if choice.name in self._without_schema:
+            return False
+        # What was given counts; a rerun has what was recorded.
+        [(name, value)] = BY_SCHEMA.items()
+        if name in choice.parameters or not self._live or choice.scripted:
+            return choice.parameters.get(name) == value
+        return self.traits(role).json_schema is True
+
+    def _reply(
+        self,
+        role: Role,
+        messages: Sequence[Message],
+        temperature: float | None,
+        rollout_id: int | None,
+        schema: JsonSchema | None,
+    ) -> ModelReply:
+        engine, given = self._engine(role, temperature, rollout_id, by_schema=schema is not None)
+        response = engine.complete(LmRequest.of(self.choice(role).name, messages, given, schema))
         # The model's own earlier answers are not given to it: it may repeat them.
         shown = "\n".join(each["content"] for each in messages if each["role"] == "user")
         return ModelReply(response.text, cut=response.finish_reason in CUT, given=shown)
@@ -165,18 +200,20 @@ class Lms:
         return context
 
     def _engine(
-        self, role: Role, temperature: float | None, rollout_id: int | None
+        self, role: Role, temperature: float | None, rollout_id: int | None, *, by_schema: bool = False
     ) -> tuple[RecordingEngine, Settings]:
-        """Return the engine of a role, and the parameters of its requests."""
+        """Return the engine of a role, and the parameters of its requests; `by_schema` is recorded."""
         choice = self.choice(role)
         warmed: Settings = {} if temperature is None else {"temperature": temperature}
         given = accepted_parameters(choice.name, {**self._parameters(role, choice), **warmed})
+        given = {name: value for name, value in given.items() if name not in BY_SCHEMA}
+        recorded = {**given, **(BY_SCHEMA if by_schema else {})}
         engine = RecordingEngine(
             self._by_role.get(role) or self._by_role["agent"],
             self.calls,
             role,
             choice.name,
-            parameters=given if rollout_id is None else {**given, "rollout_id": rollout_id},
+            parameters=recorded if rollout_id is None else {**recorded, "rollout_id": rollout_id},
             context_tokens=choice.context_tokens or self.traits(role).context_tokens,
             sleep=self._sleep,
             clock=self._clock,

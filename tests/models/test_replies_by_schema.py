@@ -1,0 +1,112 @@
+"""JSON by schema: judges and extractors ask for it where the server has it, and do without where it has not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rbank_es.errors import BadInput, LmFailed
+from rbank_es.events.run_events import Role
+from rbank_es.events.server_traits import ServerTraits
+from rbank_es.extraction.candidates import read_answer
+from rbank_es.judging.verdict_reply import LmReply, read_reply
+from rbank_es.models.choice import LmChoice
+from rbank_es.models.prompt_table import ENTRIES, WHY_NONE, prompt_for
+from rbank_es.models.recorded_model import RecordedModel
+from rbank_es.models.run_models import Lms
+from tests.models.openai_server import error, openai_server
+from tests.models.runs import called
+from tests.tools.tool_sessions import bank_at
+
+JUDGE = prompt_for("judge")
+TALK = JUDGE.messages(dict.fromkeys(JUDGE.inputs, "x"))
+SAID = json.dumps({"verdict": "failure", "confidence": 0.5, "reason": "A row is missing."})
+KEEPS = (ServerTraits(model="openai/small", json_schema=True),)
+
+
+def asked(place: Path, url: str, *, servers: Any = KEEPS, tries: int = 1, **arguments: Any) -> list[Any]:
+    """The recorded calls of a judge."""
+    choice = LmChoice(model="openai/small", api_base=url, arguments=arguments)
+    with bank_at(place) as bank, Lms(bank, None, {"judge": choice}, servers=servers) as lms:
+        for _ in range(tries):
+            reply = lms.ask("judge", TALK, temperature=0.0, schema=JUDGE.schema)
+            assert isinstance(read_reply(reply), LmReply)
+        return called(bank)
+
+
+def test_a_server_that_keeps_schemas_is_given_one_and_a_rerun_makes_the_same_request(tmp_path: Path) -> None:
+    with openai_server([SAID]) as server:
+        [event] = asked(tmp_path / "one", server.url)
+    [sent] = server.requests
+    form = sent["response_format"]["json_schema"]
+    assert form["strict"] and form["schema"]["required"] == ["verdict", "confidence", "reason"]
+    assert form["schema"]["properties"]["verdict"] == {"enum": ["success", "failure", "undecided"]}
+    assert event.parameters["response_format"] == "json_schema"
+    recorded = RecordedModel([event])
+    with bank_at(tmp_path / "two") as bank:
+        with Lms(bank, None, recorded.choices, model_for=lambda role, choice: recorded) as again:
+            again.ask("judge", TALK, temperature=0.0, schema=JUDGE.schema)
+        [same] = called(bank)
+    assert (same.request_key, same.parameters) == (event.request_key, event.parameters)
+
+
+@pytest.mark.parametrize(
+    ("servers", "arguments"),
+    [((), {}), ((ServerTraits(model="openai/small", json_schema=False),), {}), (KEEPS, {"response_format": False})],
+)
+def test_without_a_known_server_or_where_it_is_not_wanted_no_schema_is_sent(
+    tmp_path: Path, servers: Any, arguments: Any
+) -> None:
+    with openai_server([SAID]) as server:
+        [event] = asked(tmp_path / "bank", server.url, servers=servers, **arguments)
+    [sent] = server.requests
+    assert "response_format" not in sent and "response_format" not in event.parameters
+
+
+def test_it_may_be_asked_for_by_hand(tmp_path: Path) -> None:
+    with openai_server([SAID]) as server:
+        asked(tmp_path / "bank", server.url, servers=(), response_format="json_schema")
+    assert server.requests[0]["response_format"]["type"] == "json_schema"
+    with pytest.raises(BadInput, match="response_format must be json_schema or false"):
+        asked(tmp_path / "other", server.url, response_format="json_object")
+
+
+def test_a_server_that_refuses_a_schema_is_asked_without_from_then_on(tmp_path: Path) -> None:
+    refusal = error("400 Bad Request", "response_format is not supported by this model")
+    with openai_server([refusal, SAID, SAID]) as server:
+        events = asked(tmp_path / "one", server.url, tries=2)
+    assert [each.error_code for each in events] == ["refused", None, None]
+    assert ["response_format" in sent for sent in server.requests] == [True, False, False]
+    assert ["response_format" in each.parameters for each in events] == [True, False, False]
+
+
+def test_another_refusal_is_one(tmp_path: Path) -> None:
+    refusal = error("400 Bad Request", "temperature is too high")
+    with openai_server([refusal]) as server, pytest.raises(LmFailed, match="temperature"):
+        asked(tmp_path / "one", server.url)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("role", ["agent", "sub"])
+def test_steps_are_never_bound_to_a_schema(tmp_path: Path, role: Role) -> None:
+    with openai_server([SAID]) as server, bank_at(tmp_path / "bank") as bank:
+        choice = LmChoice(model="openai/small", api_base=server.url, arguments={"response_format": "json_schema"})
+        with Lms(bank, None, {"agent": choice}, servers=KEEPS) as lms:
+            lms.ask(role, TALK)
+        [event] = called(bank)
+    assert "response_format" not in server.requests[0] and "response_format" not in event.parameters
+
+
+def test_the_schema_of_items_is_whole_and_what_keeps_it_is_read() -> None:
+    """References begin at its root; bounds of lengths, which make grammars too large, are left out."""
+    schema = prompt_for("failure").schema
+    text = json.dumps(schema)
+    assert "maxLength" not in text and schema["properties"][ENTRIES]["items"] == {"$ref": "#/$defs/MemoryItem"}
+    assert schema["$defs"]["MemoryItem"]["required"] == ["title", "description", "content"]
+    item = {"title": "Count", "description": "", "content": "Count things."}
+    assert read_answer(json.dumps({ENTRIES: [item], WHY_NONE: ""}), ENTRIES, WHY_NONE).entries == [item]
+    none = read_answer(json.dumps({ENTRIES: [], WHY_NONE: "All is known."}), ENTRIES, WHY_NONE)
+    assert (none.entries, none.reason) == ([], "All is known.")
