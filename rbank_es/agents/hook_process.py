@@ -65,18 +65,19 @@ class HookClock:
         threading.Thread(target=self._watch, args=(time_s,), daemon=True).start()
 
     def claim(self) -> bool:
-        """Return whether there is time left; then the caller acts, for `HOOK_END_S` until `end` is called."""
+        """Return whether there is time left; then the caller acts, until `HOOK_END_S` behind the end of the time."""
         self._claimed.set()
         return self._claim.acquire(blocking=False)
 
     def _watch(self, time_s: float) -> None:
+        ends = time.monotonic() + time_s + limits.HOOK_END_S
         if not self._claimed.wait(time_s) and self._claim.acquire(blocking=False):
             # In a thread of its own, because a spool that is locked would hold the agent up.
             noting = threading.Thread(target=self._note, daemon=True)
             noting.start()
             noting.join(limits.HOOK_END_S)
         else:
-            time.sleep(limits.HOOK_END_S)
+            time.sleep(max(0.0, ends - time.monotonic()))
         self._end()
 
     def _note(self) -> None:

@@ -4,8 +4,9 @@ from rbank_es.limits import KIB, MIB
 
 # Seconds that one hook may take before it answers nothing: a person waits for every prompt.
 HOOK_TIME_S = 0.15
-# Seconds behind that time after which the process ends, whatever holds it up: a spool that is locked, a slow disk.
-HOOK_END_S = 0.05
+# Seconds behind that time after which the process ends, whatever holds it up: a locked spool, a slow disk. Hosts wait
+# for 1 s at least; what is left to do takes 2 ms, and half a second on a machine with ten times its work.
+HOOK_END_S = 0.5
 # Bytes of one event on standard input. A tool's response is in it whole; larger ones are in the transcript.
 HOOK_EVENT_BYTES = 8 * MIB
 # Characters of the context that a hook gives. Hosts take 10,000 at most; a longer one is not read by models.

@@ -209,7 +209,7 @@ def test_an_agent_that_reads_nothing_is_not_waited_for(bank: Path) -> None:
         while os.write(writing, bytes(4096)):
             pass
     os.set_blocking(writing, True)
-    process = start_hook(json.dumps(prompt()).encode(), "--bank", str(bank), stdout=writing)
+    process = start_hook(json.dumps(prompt()).encode(), "--bank", str(bank), stdout=writing, time_s=1.0)
     assert process.wait(timeout=60) == 0
     os.close(reading)
     os.close(writing)
@@ -424,13 +424,16 @@ def test_kill_9_at_random_loses_no_line_that_was_written_whole(bank: Path) -> No
 
 
 def test_the_command_imports_nothing_that_people_need_and_always_exits_with_0(bank: Path) -> None:
-    """Each costs processor time before every prompt: click 10 ms, rich 40, all events 15."""
+    """Each costs processor time before every prompt: click 10 ms, rich 40, all events 15, msgspec 8, shutil 2."""
     command = [sys.executable, "-X", "importtime", "-m", "rbank_es", "hook"]
     event = json.dumps(prompt()).encode()
-    done = subprocess.run([*command, "--bank", str(bank)], input=event, capture_output=True, timeout=60, check=False)
-    loaded = set(re.findall(r"\|\s+(\S+)$", done.stderr.decode(), re.MULTILINE))
     heavy = {"click", "rich", "dspy", "httpx", "inspect", "asyncio", "rbank_es.bank", "rbank_es.state.evolution"}
-    assert done.returncode == 0 and "rbank_es.agents.spool" in loaded and not loaded & heavy
+    heavy |= {"shutil", "tempfile", "random", "html"}
+    needed = {"msgspec", "sqlite3"}
+    for data, unneeded in ((event, heavy), (json.dumps(sample("claude-code/PostToolUse")).encode(), heavy | needed)):
+        done = subprocess.run([*command, "--bank", str(bank)], input=data, capture_output=True, timeout=60)
+        loaded = set(re.findall(r"\|\s+(\S+)$", done.stderr.decode(), re.MULTILINE))
+        assert done.returncode == 0 and "rbank_es.agents.spool" in loaded and not loaded & unneeded
     for arguments, data in ((["--bank"], b""), (["--nonsense"], event), (["--bank", "\x01"], b"{"), ([], b"")):
         done = subprocess.run([*command[:1], *command[3:], *arguments], input=data, capture_output=True, timeout=60)
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

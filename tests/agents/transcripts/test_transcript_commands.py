@@ -1,14 +1,19 @@
 """`transcripts` and `import --watch`: what lies on a machine, and files that grow."""
 
 import json
+import random
+import time
 from pathlib import Path
 
 import pytest
 
+from rbank_es import Bank
 from rbank_es.agents.transcripts.found_transcripts import transcript_places
+from rbank_es.exchange import import_paths
 from tests.agents.transcripts.sessions import Turn, claude_lines, codex_lines, forked, write
 from tests.cli_runner import interrupt, read_until, run, start
 
+OF_RUNS = ("run_started", "lm_called", "tool_called", "run_finished", "run_judged")
 TURNS = [Turn(0, (1, 0), False, False), Turn(1, (0,), False, False)]
 
 
@@ -85,3 +90,31 @@ def test_watch_imports_what_grows_and_what_comes_and_ctrl_c_ends_it(tmp_path: Pa
         process.communicate()
     whole = run("import", "./bank", "projects", "--json", cwd=tmp_path).json
     assert whole["appended"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_kill_9_of_an_import_at_random_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", claude_lines([Turn(number, (0, 1), False, False) for number in range(450)]))
+    run("init", "./bank", cwd=tmp_path)
+    chance, found = random.Random(5), set[int]()
+    for _ in range(5):
+        process = start("import", "./bank", path, cwd=tmp_path)
+        with Bank.open(tmp_path / "bank") as bank:
+            before = bank.position
+            # Until it is at work, and then a moment: on a busy machine all would be killed before they begin.
+            ends = time.monotonic() + 60
+            while bank.position == before and process.poll() is None and time.monotonic() < ends:
+                time.sleep(0.01)
+        time.sleep(chance.random() * 0.2)
+        process.kill()
+        process.communicate()
+        with Bank.open(tmp_path / "bank") as bank:
+            found.add(bank.position)
+    run("import", "./bank", path, cwd=tmp_path)
+    with Bank.open(tmp_path / "bank") as bank, Bank.create("memory:") as whole:
+        import_paths(whole, [path])
+        ids = [[event.id for event in each.log.read(types=OF_RUNS)] for each in (bank, whole)]
+        assert ids[0] == ids[1] and len(ids[0]) == 450 * 8
+        bank.check(decisions=True)
+    assert len(found) > 1
