@@ -350,6 +350,9 @@ class Executor(ABC):
     runs_code: ClassVar[bool] = True
     """Whether the agent writes Python. If not, no sandbox is started, and a rerun needs none."""
 
+    calls_tools: ClassVar[bool] = False
+    """Whether its model must take the tool calls of the chat protocol, which is found out before the first run."""
+
     uses_dspy: ClassVar[bool] = True
     """Whether `work` calls the agent's model through dspy, whose context then has it."""
 
@@ -446,6 +449,7 @@ EXECUTORS: Registry[type[Executor]] = Registry(
         "rlm": "rbank_es.executors.rlm:Rlm",
         "react": "rbank_es.executors.react:React",
         "scratchpad": "rbank_es.executors.scratchpad:Scratchpad",
+        "tools": "rbank_es.executors.tool_chat:Tools",
     },
 )
 

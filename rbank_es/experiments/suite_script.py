@@ -75,7 +75,8 @@ def _turn(thought: str, tool: str, arguments: dict[str, Any], code: str) -> dict
             "next_thought": thought,
             "next_tool_name": tool,
             "next_tool_args": arguments,
-        }
+        },
+        "calls": [{"tool": tool, "args": arguments}],
     }
 
 

@@ -10,6 +10,10 @@ AGENT_REPLY_TOKENS = 2_048
 SUB_REPLY_TOKENS = 2_048
 EXTRACTOR_REPLY_TOKENS = 2_048
 JUDGE_REPLY_TOKENS = 512
+# Calls of tools that one reply may have: more were only seen of models that repeat one until their bound.
+REPLY_CALLS = 16
+# Letters of a tool's name in the chat protocol; a request with a longer one is refused.
+TOOL_NAME_CHARS = 64
 # Seconds for what a server says of itself: it reads no prompt for that, and a loop waits for it before its first run.
 SERVER_LOOK_S = 3.0
 # What is kept of one model and its server: some twenty short fields.

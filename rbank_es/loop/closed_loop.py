@@ -149,6 +149,8 @@ def run_closed_loop(
         with _alone(bank, settings.digest):
             loop = ClosedLoop(resources, again=again)
             resources.runs_to_come = loop.runs_to_come(todo)
+            if resources.runs_to_come:
+                resources.require_tool_calls()
             for number, (task, chosen) in enumerate(loop.order(todo, results, curriculum), 1):
                 if on_task is not None:
                     on_task(task, number, len(todo))

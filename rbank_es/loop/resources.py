@@ -98,6 +98,23 @@ class LoopResources:
         """Raise as `check` does, leaving out the parts that were brought."""
         check(self.settings, models=self._model_for is None, sandbox=self._interpreters is None)
 
+    def require_tool_calls(self) -> None:
+        """Raise `LmFailed` if the executor calls tools by the chat protocol, and the agent's model takes none.
+
+        Where nobody knows, the model is asked once, and the call is recorded, outside of any run.
+        """
+        if not executor_class(self.settings.executor).calls_tools:
+            return
+        from rbank_es.models.run_models import Lms
+        from rbank_es.models.tool_support import require_tool_calls
+
+        parts: dict[str, Any] = {"model_for": self._model_for, "clock": self.clock}
+        with Lms(self.bank, None, self.choices, servers=self.servers, **parts) as lms:
+            found = require_tool_calls(lms)
+        if found.known:
+            others = (each for each in self.servers if each.model != found.model)
+            self._servers = (found, *others)
+
     @property
     def source_id(self) -> str | None:
         """The id of the ontology or endpoint in the bank."""

@@ -15,7 +15,7 @@ classes = g_classes()
 print(classes["classes"])
 '''
 
-[[task.agent]]                     # calls of tools, for the executor `tools`; `args` are empty unless given
+[[task.agent]]                     # calls of tools, for the executor `tools`; beside `fields`, for it alone
 reasoning = "Now the query."
 calls = [{ tool = "sparql_query", args = { query = "SELECT ..." } }]
 
@@ -46,7 +46,7 @@ from msgspec import Meta
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.run_events import Role
-from rbank_es.models.lm_request import LmMessage, LmResponse
+from rbank_es.models.lm_request import LmMessage, LmResponse, canonical
 from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed
 from rbank_es.system.error_hints import MODEL_HINTS
 from rbank_es.system.given_file import read_given
@@ -86,13 +86,15 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         kinds = {
-            "reasoning and code or calls": self.reasoning is not None or self.code is not None or bool(self.calls),
+            "reasoning and code": self.reasoning is not None or self.code is not None,
             "fields": self.fields is not None,
             "text": self.text is not None,
             "error": self.error is not None,
         }
-        if sum(kinds.values()) != 1 or (self.calls and self.code is not None):
+        if sum(kinds.values()) != 1 and (not self.calls or any(kinds.values())):
             raise ValueError(f"a turn has exactly one of {', '.join(kinds)}")
+        if self.calls and (self.code is not None or kinds["text"] or kinds["error"]):
+            raise ValueError("calls stand alone, or beside reasoning or fields")
         if self.error is not None and self.error not in MODEL_HINTS:
             raise ValueError(f"unknown error {self.error!r}; it may be {', '.join(MODEL_HINTS)}")
 
@@ -103,17 +105,16 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             return self.text
         if self.fields is not None:
             return rendered(self.fields)
-        if self.calls:
-            return self.reasoning or ""
         return rendered({"reasoning": self.reasoning or "", "code": f"```python\n{(self.code or '').strip()}\n```"})
 
-    @property
-    def parts(self) -> list[dict[str, Any]]:
-        """The parts of the response: the answer, and the calls."""
-        numbered = enumerate(self.calls, 1)
-        said = [{"type": "text", "text": self.answer}] if self.answer or not self.calls else []
+    def parts(self, offered: bool) -> list[dict[str, Any]]:
+        """Return the parts of the response; `offered`: the request had tools, so the calls are made."""
+        if not self.calls or (self.fields is not None and not offered):
+            return [{"type": "text", "text": self.answer}]
+        said = [{"type": "text", "text": self.reasoning}] if self.reasoning else []
         calls = [
-            {"type": "tool_call", "id": f"call_{at}", "name": each.tool, "input": each.args} for at, each in numbered
+            {"type": "tool_call", "id": f"call_{number}", "name": each.tool, "input": each.args}
+            for number, each in enumerate(self.calls, 1)
         ]
         return [*said, *calls]
 
@@ -233,12 +234,13 @@ class ScriptedModel:
             failure = failed(turn.error, "the script says so")
             # A retry takes the next turn, so a script can show that a call succeeds at last.
             raise RetryableFailure(failure) if turn.error in _TEMPORARY else failure
-        said = turn.answer + "".join(msgspec.json.encode(each).decode() for each in turn.calls)
+        message = LmMessage(role="assistant", parts=turn.parts(offered=bool(question.request.tools)))
+        response = LmResponse(model=question.request.model, message=message, finish_reason="stop")
+        said = response.text or canonical(message.parts)
         tokens = {"input_tokens": _tokens(words), "output_tokens": _tokens(said)}
         usage = {**tokens, "total_tokens": sum(tokens.values())}
-        message = LmMessage(role="assistant", parts=turn.parts)
-        finish = "tool_call" if turn.calls else "stop"
-        return ModelAnswer(LmResponse(model=question.request.model, message=message, finish_reason=finish, usage=usage))
+        finish = "tool_call" if response.calls_tools else "stop"
+        return ModelAnswer(msgspec.structs.replace(response, usage=usage, finish_reason=finish))
 
     def _mismatch(self, question: Question, words: str, difference: str) -> LmFailed:
         step = f", step {question.step}" if question.step is not None else ""

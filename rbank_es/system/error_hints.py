@@ -11,6 +11,7 @@ MODEL_HINTS = {
     "rate_limited": "Wait, then run again, or use fewer rollouts",
     "no_credit": "Check the account with the provider",
     "refused": "Check the model's parameters",
+    "no_tools": "Choose another model or server, or --executor react, which needs nothing but text",
     "context_too_long": "Choose a model that reads more, or smaller budgets",
     "server_error": "The provider has a fault; run again later",
     "bad_response": "If it happens again, check that the address is that of a model",

@@ -37,7 +37,7 @@ from rbank_es.rerun.execution import rerun  # noqa: E402
 from rbank_es.rerun.recorded_run import runs_of  # noqa: E402
 from rbank_es.sandbox.interpreter import Sandbox  # noqa: E402
 from tests.executors.plain_executor import Plain  # noqa: E402
-from tests.executors.runs import Setting, Turns, answer, call, code  # noqa: E402
+from tests.executors.runs import Calls, Setting, Turns, answer, call, code  # noqa: E402
 from tests.rerun.banks import quick_code, shipped  # noqa: E402
 
 SUBMITS = code("SUBMIT('Three.', '', {})")
@@ -228,16 +228,20 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize("name", [*WITH_CODE, "react"])
+@pytest.mark.parametrize("name", [*WITH_CODE, "react", "tools"])
 def test_a_run_whose_time_is_over_is_asked_for_its_answer(name: str, tmp_path: Path) -> None:
     clock = Clock()
-    step = call("find", {"word": "x"}) if name == "react" else code("1")
+    steps = {"react": call("find", {"word": "x"}), "tools": Calls(("find", {"word": "x"}))}
+    step, final = (
+        steps.get(name, code("1")),
+        Calls(("SUBMIT", {"answer": "Two."})) if name == "tools" else answer("Two."),
+    )
 
     def late(_: object) -> str:
         clock.now = 100
         return step
 
-    made = Setting(tmp_path / "bank", [step, late, answer("Two.")], meter=RunMeter(RunBounds(run_wall_s=99), clock))
+    made = Setting(tmp_path / "bank", [step, late, final], meter=RunMeter(RunBounds(run_wall_s=99), clock))
     result = made.run(name)
     assert (result.outcome, result.bound, result.answer, len(result.steps)) == (
         *("forced_at_limit", "run_wall_s", "Two."),

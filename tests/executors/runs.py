@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from dspy.lm15 import Message, Request, Response, Usage
+from dspy._vendor.lm15.providers.common import parse_json_object
+from dspy._vendor.lm15.serde import request_to_dict
+from dspy.lm15 import Message, Request, Response, TextPart, ToolCallPart, Usage
 
 from rbank_es.bank import Bank
 from rbank_es.context.assembly import Context
@@ -18,6 +20,7 @@ from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
 from rbank_es.events.run_events import Role
 from rbank_es.executors.executor import Executor, Interpreters, Recorder, RunLimits, RunResult, executor_class
 from rbank_es.models.choice import LmChoice
+from rbank_es.models.lm_request import prompt_text
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
 from rbank_es.tools.runtime.store import Store
@@ -33,6 +36,17 @@ Said = str | LmFailed | Callable[[Request], str]
 
 class Cut(str):
     """Words that the provider ended at a bound."""
+
+
+class Calls(str):
+    """Words with calls of tools by the chat protocol: the name of each, and its arguments or their text."""
+
+    calls: tuple[tuple[str, Any], ...]
+
+    def __new__(cls, *calls: tuple[str, Any], words: str = "") -> Calls:
+        made = super().__new__(cls, words)
+        made.calls = calls
+        return made
 
 
 class Turns:
@@ -60,8 +74,7 @@ class Turns:
 
     def prompt(self, number: int = -1) -> str:
         """The words of a request of the agent."""
-        request = self.requests[number]
-        return "\n\n".join(filter(None, (request.system, "".join(message.text for message in request.messages))))
+        return prompt_text(request_to_dict(self.requests[number]))
 
 
 class _Answering:
@@ -70,7 +83,11 @@ class _Answering:
 
     def complete(self, request: Request) -> Response:
         said = self._answer(request)
-        message, finish = Message.assistant(str(said)), "length" if isinstance(said, Cut) else "stop"
+        parts: list[Any] = [TextPart(text=str(said))] if said or not isinstance(said, Calls) else []
+        if isinstance(said, Calls):
+            for at, (name, given) in enumerate(said.calls):
+                parts.append(ToolCallPart(id=f"c{at}", name=name, input=parse_json_object(given)))
+        message, finish = Message.assistant(parts), "length" if isinstance(said, Cut) else "stop"
         usage = Usage(input_tokens=10, output_tokens=5)
         return Response(id=None, model=request.model, message=message, finish_reason=finish, usage=usage)
 

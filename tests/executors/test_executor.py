@@ -20,7 +20,7 @@ def test_every_executor_is_found_by_its_name(name: str) -> None:
 
 
 def test_another_name_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(BadInput, match="rlm, react, scratchpad"):
+    with pytest.raises(BadInput, match="rlm, react, scratchpad, tools"):
         executor_class("codeact")
 
 

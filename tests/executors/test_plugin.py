@@ -97,9 +97,9 @@ def test_the_command_line_runs_and_lists_an_executor_of_a_plugin(tmp_path: Path,
     run(*command, "--executor", "plain", "--judge", "none", cwd=tmp_path, env=around)
     [end] = run("log", "./bank", "--type", "run_finished", "--json", cwd=tmp_path).lines
     assert (end["outcome"], end["answer"]) == ("submitted", "Three.")
-    assert "[rlm|react|scratchpad|plain]" in run("run", "--help", cwd=tmp_path, env=around).out
+    assert "[rlm|react|scratchpad|tools|plain]" in run("run", "--help", cwd=tmp_path, env=around).out
     unknown = run(*command, "--executor", "codeact", cwd=tmp_path, env=around, code=2)
-    assert "no executor 'codeact'; there are: rlm, react, scratchpad, plain" in unknown.err
+    assert "no executor 'codeact'; there are: rlm, react, scratchpad, tools, plain" in unknown.err
     idle = run(*command, "--executor", "plain", "--unsafe-local", cwd=tmp_path, env=around, code=2)
     assert "this executor runs no code" in idle.err
 

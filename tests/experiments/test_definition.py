@@ -65,7 +65,7 @@ def test_every_experiment_that_gives_memory_has_a_condition_without_and_repeats_
         ("mode", {"auto", "tools", "both"}),
         ("payloads", {"handles", "naive"}),
         ("tool_manual", {"short", "all"}),
-        ("executor", {"rlm", "react", "scratchpad"}),
+        ("executor", {"rlm", "react", "scratchpad", "tools"}),
         ("task_slice", {True, False}),
         ("curated", {True, False}),
         ("judge", {"lm", "none", "checks", "gold"}),

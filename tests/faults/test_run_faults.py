@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tests.effort import examples
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
-from tests.executors.runs import Setting, answer, call, code  # noqa: E402
+from tests.executors.runs import Calls, Setting, answer, call, code  # noqa: E402
 
 CODE = code("rows = sparql_query('SELECT * {?s ?p ?o}')\nprint(rows['size'])")
 CALL = call("find", {"word": "rock", "k": 3})
@@ -82,6 +83,11 @@ def mutated(text: str, changes: list[tuple[str, tuple[float, float], str]]) -> s
     return text
 
 
+def native(text: str) -> str:
+    """A reply whose text stands for the arguments of a call, and one whose last word names the tool."""
+    return Calls(("find", text), (text.split()[-1][:100], {}), words=text[:100])
+
+
 class Still:
     """An interpreter that runs nothing: here it is about what is read from a reply."""
 
@@ -100,12 +106,19 @@ class Still:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "bases"), [("rlm", [CODE]), ("scratchpad", [CODE]), ("react", [CALL, SUBMITS])])
+@pytest.mark.parametrize(
+    ("name", "bases"), [("rlm", [CODE]), ("scratchpad", [CODE]), ("react", [CALL, SUBMITS]), ("tools", [CALL])]
+)
 def test_no_reply_of_a_model_breaks_a_run(name: str, bases: list[str], tmp_path: Path) -> None:
     """At least 340 of each executor: a thousand in all, where all are tried. An empty one is no word of a model."""
     bank = Bank.create(tmp_path / "bank", unsafe_no_sync=True)
     seen: Counter[str] = Counter()
     reply = st.builds(mutated, st.sampled_from([*bases, CODE, rendered({}), "words"]), MUTATIONS).filter(str.strip)
+    forced = st.builds(mutated, st.just(FINAL), MUTATIONS).filter(str.strip)
+    if name == "tools":
+        whole = json.dumps({"answer": "Three.", "sparql": "SELECT * { ?s ?p ?o }", "evidence": ["k1"]})
+        forced = st.builds(mutated, st.just(whole), MUTATIONS).map(lambda text: Calls(("SUBMIT", text)))
+        reply = reply.map(native)
 
     @settings(
         max_examples=examples(60),
@@ -114,7 +127,7 @@ def test_no_reply_of_a_model_breaks_a_run(name: str, bases: list[str], tmp_path:
         suppress_health_check=list(HealthCheck),
         database=None,
     )
-    @given(st.lists(reply, min_size=10, max_size=10), st.builds(mutated, st.just(FINAL), MUTATIONS).filter(str.strip))
+    @given(st.lists(reply, min_size=10, max_size=10), forced)
     def run(replies: list[str], final: str) -> None:
         made = Setting(tmp_path, [*replies, final], bank=bank, run=f"run-{sum(seen.values())}")
         result = made.run(name, Still, iterations=len(replies))

@@ -25,6 +25,7 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.run_events import Trial
+from rbank_es.executors.executor import EXECUTORS
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.loop.closed_loop import ClosedLoop
 from rbank_es.loop.resources import LoopResources
@@ -209,11 +210,28 @@ fields = {{ memory_items = [], why_none = "nothing new" }}
 """
 
 
+NATIVE = f"""\
+[[task]]
+id = "again"
+[[task.agent]]
+reasoning = "Ask."
+calls = [{{ tool = "sparql_query", args = {{ query = {HEIGHT!r} }} }}]
+[[task.agent]]
+calls = [{{ tool = "SUBMIT", args = {{ answer = "45 metres", sparql = {HEIGHT!r} }} }}]
+[[task.judge]]
+fields = {{ success = true, reason = "It is." }}
+[[task.extractor]]
+fields = {{ memory_items = [], why_none = "nothing new" }}
+"""
+OF_ANOTHER_FORM = {"react": REACT, "tools": NATIVE}
+"""Scripts of executors whose agent writes no code."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", ["rlm", "react", "scratchpad"])
+@pytest.mark.parametrize("executor", EXECUTORS.names())
 def test_each_executor_runs_in_the_same_loop(tmp_path: Path, executor: str) -> None:
     free = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")
-    settings = scripted(tmp_path, REACT if executor == "react" else free, executor=executor)
+    settings = scripted(tmp_path, OF_ANOTHER_FORM.get(executor, free), executor=executor)
     with quick(tmp_path / "bank") as bank:
         [result] = looped(bank, settings, TASKS[1:])
         assert (result.outcome, result.verdict, result.scored, result.answer) == (

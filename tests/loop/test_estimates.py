@@ -12,7 +12,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.events import ContextBuilt, LmCalled
-from rbank_es.executors.executor import executor_class
+from rbank_es.executors.executor import EXECUTORS, executor_class
 from rbank_es.loop.call_estimate import (
     ANSWER_TOKENS,
     LESSON_CHARS,
@@ -23,7 +23,7 @@ from rbank_es.loop.call_estimate import (
 )
 from rbank_es.models.lm_request import prompt_text
 from tests.loop.loops import SCRIPT, TASKS, looped, quick, scripted, source
-from tests.loop.test_closed_loop import REACT, of_type
+from tests.loop.test_closed_loop import OF_ANOTHER_FORM, of_type
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
@@ -32,10 +32,10 @@ FREE = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", ["rlm", "react", "scratchpad"])
+@pytest.mark.parametrize("executor", EXECUTORS.names())
 def test_prompts_are_about_as_long_as_they_are_said_to_be(tmp_path: Path, executor: str) -> None:
     """The agent's first prompt within a tenth; those of judge and extractor not above."""
-    settings = scripted(tmp_path, REACT if executor == "react" else FREE, executor=executor)
+    settings = scripted(tmp_path, OF_ANOTHER_FORM.get(executor, FREE), executor=executor)
     with quick(tmp_path / "bank") as bank:
         looped(bank, settings, TASKS[1:])
         context = of_type(bank, ContextBuilt)[0].chars

@@ -1,0 +1,217 @@
+"""The executor `tools`: the chat protocol's own tool calls, several a reply, made in their order. Loads no dspy.
+
+The history is the conversation: what the model said, its calls, the answer to each. What a server would refuse is sent
+again otherwise than it came: ids are this module's, names keep to the protocol's letters, arguments that can't be read
+are left out. Else one bad reply would spoil every later request.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rbank_es import limits as lim
+from rbank_es.errors import LmFailed
+from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer, shorten
+from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep, Submission
+from rbank_es.executors.reply_calls import Call, calls_of
+from rbank_es.executors.sub_calls import sub_calls
+from rbank_es.executors.tool_call import SUBMIT, CallOutcome, call_tool, failed_call, json_text
+from rbank_es.executors.tool_schema import SUBMIT_TOOL, tool_schemas
+from rbank_es.limits import reply_limits
+from rbank_es.models.call_recorder import NO_WORD
+from rbank_es.models.lm_request import CUT, LmMessage, LmResponse, Tool
+from rbank_es.sandbox.step_outcome import ERROR
+
+if TYPE_CHECKING:
+    from rbank_es.models.run_models import Lms
+    from rbank_es.tools.runtime.toolbox import Toolbox
+
+_INSTRUCTIONS = """Answer the question from the data that the tools reach.
+
+You work in steps. In each you call one tool, or several that don't need each other's answers, and see what they answer.
+There is no Python here: where instructions speak of code or variables, call the tools one by one. `llm_query` and
+`llm_query_batched` ask a sub-model what takes reading, {subcalls} prompts in all. SUBMIT hands in the result and ends.
+
+{context}"""
+
+_NEXT = "Call the tool that you need next, or SUBMIT with your answer."
+_FORCED = "Your steps are used up: call SUBMIT now, with the answer that they lead to."
+
+Turn = tuple[LmMessage, LmMessage]
+"""What the model said in a step, and what it was told."""
+
+
+class Tools(Executor):
+    """The executor `tools`: native calls of tools, with the whole conversation in every prompt."""
+
+    runs_code = False
+    calls_tools = True
+    uses_dspy = False
+    frame_chars = 4_900
+
+    def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
+        """Take steps until one submits or there are no more."""
+        more = sub_calls(lms, limits, tools.session.meter).functions
+        system = _INSTRUCTIONS.format(subcalls=limits.subcalls, context=context)
+
+        def ask(messages: list[LmMessage], offered: Sequence[Tool], forced: bool) -> LmResponse:
+            sampling: dict[str, Any] = {"temperature": self.temperature, "rollout_id": self.rollout_id}
+            return lms.converse("agent", system, messages, offered, forced=forced, **sampling)
+
+        run = _Conversation(task, tools, more, recorder, limits, ask)
+        for _ in range(limits.iterations):
+            if recorder.spent is not None:
+                break
+            submission = run.step()
+            if submission is not None:
+                return Ending("submitted", submission)
+        return force_answer(recorder, run.forced)
+
+
+class _Conversation:
+    """One run: its turns so far."""
+
+    def __init__(
+        self,
+        task: str,
+        tools: Toolbox,
+        more: dict[str, Callable[..., Any]],
+        recorder: Recorder,
+        limits: RunLimits,
+        ask: Callable[[list[LmMessage], Sequence[Tool], bool], LmResponse],
+    ) -> None:
+        self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **more}
+        self._known = {*self._functions, SUBMIT}
+        self._offered = tool_schemas(tools, more)
+        self._task, self._recorder, self._converse = task, recorder, ask
+        self._meter, self._output_chars = tools.session.meter, limits.output_chars
+        self._turns: list[Turn] = []
+        self._left_out = 0
+
+    def step(self) -> Submission | None:
+        """Take a step: ask, make the calls, record them. Return what was submitted."""
+        index = self._recorder.next_step()
+        given = self._ask(self._offered)
+        if isinstance(given, Unreadable):
+            self._explain(index, given)
+            return None
+        self._recorder.begin_code()
+        made = self._make(calls_of(given, self._known))
+        done = [outcome for _, outcome in made]
+        submission = done[-1].submission
+        self._recorder.step(
+            RunStep(
+                index=index,
+                reasoning=given.text,
+                code="\n".join(json_text({"tool": call.name, "args": call.arguments}) for call, _ in made),
+                output=submission.output if submission is not None else "\n".join(each.output for each in done),
+                # A step in which one call succeeded did not fail.
+                fault=done[0].fault if all(each.fault for each in done) else None,
+            )
+        )
+        self._turns.append(_turn(index, given, made, self._output_chars))
+        return submission
+
+    def forced(self) -> Any:
+        """Return the fields of the answer that is asked for at a limit, or `Unreadable`."""
+        given = self._ask([SUBMIT_TOOL], _FORCED)
+        if isinstance(given, Unreadable):
+            return given
+        submits = (each for each in calls_of(given, self._known) if each.name.upper() == SUBMIT and not each.wrong)
+        submitted = next(submits, None)
+        return submitted.arguments if submitted is not None else Unreadable(given.text, "it does not call SUBMIT")
+
+    # ---------------------------------------------------------------- calls
+
+    def _make(self, calls: Sequence[Call]) -> list[tuple[Call, CallOutcome]]:
+        """Make calls in their order, up to the one that submits. Calls past the bound are not made, which is told."""
+        made: list[tuple[Call, CallOutcome]] = []
+        for call in calls[: reply_limits.REPLY_CALLS]:
+            made.append((call, self._outcome(call)))
+            if made[-1][1].submission is not None:
+                return made
+        if left := len(calls) - len(made):
+            last, outcome = made[-1]
+            note = f"\n({left} more calls were not made: a reply may have {reply_limits.REPLY_CALLS} of them.)"
+            made[-1] = last, outcome._replace(output=outcome.output + note)
+        return made
+
+    def _outcome(self, call: Call) -> CallOutcome:
+        if call.wrong:
+            return failed_call("bad_arguments", call.wrong, "give a JSON object of arguments by name", "tool_failed")
+        # Calls of one reply wait for each other, each as long as a tool may take.
+        if self._meter.step_left_s <= 0:
+            return failed_call("step_wall_s", "the time of this step is over", "call it in the next", "tool_failed")
+        return call_tool(self._functions, call.name, call.arguments)
+
+    def _explain(self, index: int, given: Unreadable) -> None:
+        told = f"{ERROR}{given.reason}"
+        self._recorder.step(RunStep(index=index, reasoning=given.reply, output=told, fault="unreadable"))
+        # Some servers refuse a message without words, and two of a user's in a row.
+        self._turns.append((LmMessage.of("assistant", given.reply or "…"), LmMessage.of("user", told)))
+
+    # ---------------------------------------------------------------- requests
+
+    def _ask(self, offered: Sequence[Tool], told: str = "") -> LmResponse | Unreadable:
+        """Ask the model about the conversation so far; for its answer, where it is `told` to give it."""
+
+        def ask_with(left_out: int) -> LmResponse | Unreadable:
+            try:
+                given = self._converse(self._messages(left_out, told), offered, bool(told))
+            except LmFailed as failure:
+                if failure.code not in NO_ANSWER:
+                    raise
+                return _unreadable("", failure.message, NO_WORD if failure.code == NO_WORD else "unreadable")
+            if calls_of(given, self._known):
+                return given
+            cut = "it was cut at its bound: be shorter" if given.finish_reason in CUT else "it calls no tool"
+            return _unreadable(given.text, cut)
+
+        given: LmResponse | Unreadable
+        given, self._left_out = ask_shortened(ask_with, self._left_out, len(self._turns))
+        return given
+
+    def _messages(self, left_out: int, told: str) -> list[LmMessage]:
+        """Return the conversation without its first turns: a call is never without its answer."""
+        note = f"\n\n(Your steps 1 to {left_out} are left out: the prompt was too long with them.)" if left_out else ""
+        said = [LmMessage.of("user", self._task + note), *(each for turn in self._turns[left_out:] for each in turn)]
+        return [*said[:-1], _with_words(said[-1], told)] if told else said
+
+
+def _unreadable(reply: str, why: str, code: str = "unreadable") -> Unreadable:
+    most = lim.REPLY_SHOWN_CHARS
+    shown = reply if len(reply) <= most else f"{reply[:most]}…"
+    return Unreadable(shown, f"Your reply could not be read: {why}. {_NEXT}", code)
+
+
+_OTHER = re.compile(r"[^A-Za-z0-9_-]")
+"""What the protocol takes for no letter of a name."""
+
+
+def _turn(index: int, given: LmResponse, made: Sequence[tuple[Call, CallOutcome]], output_chars: int) -> Turn:
+    """Return the turn of a step that called tools, as it is shown again."""
+    said, told = list[dict[str, Any]](), list[dict[str, Any]]()
+    # Calls that were written out as text are shown as calls.
+    if given.calls_tools and given.text.strip():
+        said.append({"type": "text", "text": shorten(given.text, output_chars)})
+    for number, (call, outcome) in enumerate(made, 1):
+        # Nine letters and digits: one family of models takes no other.
+        name = _OTHER.sub("_", call.name)[: reply_limits.TOOL_NAME_CHARS] or "_"
+        of_call = {"id": f"s{index:04d}c{number:03d}", "name": name}
+        more = {"continuation": call.continuation} if call.continuation else {}
+        said.append({"type": "tool_call", **of_call, "input": call.arguments, **more})
+        text = {"type": "text", "text": shorten(outcome.output, output_chars)}
+        told.append({"type": "tool_result", **of_call, "content": [text]})
+    continuation = given.message.continuation
+    return LmMessage(role="assistant", parts=said, continuation=continuation), LmMessage(role="tool", parts=told)
+
+
+def _with_words(message: LmMessage, words: str) -> LmMessage:
+    """Return the last message with words behind its own, because a further message might be refused."""
+    last = message.parts[-1]
+    if message.role == "tool":
+        content = [*last["content"], {"type": "text", "text": f"\n\n{words}"}]
+        return LmMessage(role="tool", parts=[*message.parts[:-1], {**last, "content": content}])
+    return LmMessage.of(message.role, f"{last['text']}\n\n{words}")

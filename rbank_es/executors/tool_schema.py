@@ -1,0 +1,72 @@
+"""The JSON schemas of the tools that a model may call, made of the toolbox's manual. Loads no dspy."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from rbank_es.executors.tool_call import SUBMIT
+from rbank_es.models.lm_request import Tool
+from rbank_es.tools.runtime.toolbox import Toolbox
+
+SUBMIT_TOOL: Tool = {
+    "type": "function",
+    "name": SUBMIT,
+    "description": "Hand in the result and end. Do it only after you have seen what it rests on.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "answer": {"type": "string", "description": "The answer, in words"},
+            "sparql": {"type": "string", "description": "The SPARQL query that it rests on; empty if there is none"},
+            "evidence": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Keys of handles, and IRIs, that it rests on",
+            },
+        },
+        "required": ["answer"],
+    },
+}
+"""The tool that ends a run."""
+
+
+def tool_schemas(tools: Toolbox, more: Mapping[str, Callable[..., Any]]) -> list[Tool]:
+    """Return the tools of the manual, in its order, then other functions, last the one that ends the run."""
+    shown = [schema_of(tools.functions[each.name], each.doc) for each in tools.manual()]
+    return [*shown, *(schema_of(function, inspect.getdoc(function) or "") for function in more.values()), SUBMIT_TOOL]
+
+
+def schema_of(function: Callable[..., Any], doc: str) -> Tool:
+    """Return the schema of a function, with its documentation on one line."""
+    hints = get_type_hints(function)
+    parameters = inspect.signature(function).parameters.values()
+    return {
+        "type": "function",
+        "name": function.__name__,
+        "description": " ".join(doc.split()),
+        "parameters": {
+            "type": "object",
+            "properties": {each.name: _property(hints.get(each.name, Any), each.default) for each in parameters},
+            "required": [each.name for each in parameters if each.default is each.empty],
+        },
+    }
+
+
+def _property(hint: Any, default: Any) -> dict[str, Any]:
+    """Return the schema of a parameter: of several types the first, because small models fill in one."""
+    first = next((each for each in _alternatives(hint) if each is not NoneType), Any)
+    try:
+        made = msgspec.json.schema(first)
+    except TypeError:
+        made = {}
+    # A reference leads nowhere within a parameter.
+    kept = {} if "$ref" in made else made
+    return kept if default in (None, inspect.Parameter.empty) else {**kept, "default": default}
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
