@@ -102,7 +102,7 @@ class RunStarted(Event, frozen=True, kw_only=True, tag="run_started"):
     chosen: Annotated[TaskChoice | None, Meta(description="Why its task was the next one, if that was decided.")] = None
     ontology: Annotated[Name | None, Meta(description="Id of the ontology.")] = None
     endpoint: Annotated[Name | None, Meta(description="SPARQL endpoint, if remote.")] = None
-    executor: Annotated[Name | None, Meta(description="rlm, react or scratchpad.")] = None
+    executor: Annotated[Name | None, Meta(description="rlm, react, scratchpad or tools.")] = None
     model: Annotated[Name | None, Meta(description="Model of the agent.")] = None
     layers: Annotated[Names, Meta(description="Context layers switched on: L0 to L3.")] = ()
     budgets: Annotated[dict[Name, Count], Meta(description="Characters allowed, by layer.")] = {}

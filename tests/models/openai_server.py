@@ -44,6 +44,21 @@ def completion(text: str | None, model: str = "stub", **more: Any) -> bytes:
     return json.dumps({**body, **more}).encode()
 
 
+def calling(*calls: tuple[str, Any], words: str | None = None, ids: Sequence[str] | None = None) -> Behaviour:
+    """An answer that calls tools: the name of each and its arguments, or their text; each has an id of its own."""
+    made = [
+        {
+            "id": ids[number] if ids else f"call_{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
+        }
+        for number, (name, given) in enumerate(calls)
+    ]
+    message = {"role": "assistant", "content": words, "tool_calls": made}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    return says(completion(words, choices=[choice]), JSON)
+
+
 def error(status: str, message: str, code: str | None = None, *lines: str) -> Behaviour:
     body = {"error": {"message": message, "type": "error", "code": code}}
     return says(json.dumps(body).encode(), JSON, status, *lines)

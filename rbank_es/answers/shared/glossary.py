@@ -175,7 +175,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "events": (LIST, "a page of the run's events, oldest first; null: there is no log"),
     "events_next_seq": (POSITION, "behind which the next page of the run's events begins; null: there is none"),
     "events_total": (NUMBER, "the run's events on all pages; null: there is no log"),
-    "executor": (NAME, "what ran the agent: rlm, react, scratchpad, ...; null: unknown"),
+    "executor": (NAME, "what ran the agent: rlm, react, scratchpad, tools, ...; null: unknown"),
     "experiment": (NAME, "the experiment that the run belongs to; null: none"),
     "extraction": (ID, "the extraction that the candidate, or the item's words, come from"),
     "facts": (OBJECT, "the facts of the event's type that are known; `rbank-es schema TYPE` says what they are"),

@@ -86,7 +86,7 @@ memory_graph_option = click.option(
 executor_options = decorated(
     click.option(
         "--executor", type=RegisteredName(_executors), default="rlm", show_default=True,
-        help="How the agent works: in code, or by single tool calls; see docs/executors.md.",
+        help="How the agent works: in code, or by calls of tools; see docs/executors.md.",
     ),
     click.option(
         "--iterations", metavar="N", type=click.IntRange(1),
