@@ -228,7 +228,7 @@ class RecordingEngine:
         length = self._context_tokens or self._calls.context_tokens.get(self._name)
         if length is None:
             return request
-        prompt, most = self._calls.estimates.tokens(self._name, _read_text(request)), request.config.get("max_tokens")
+        prompt, most = self._calls.estimates.tokens(self._name, request.words), request.config.get("max_tokens")
         room = room_for_reply(length, prompt, most)
         if room is None:
             words = (
@@ -245,7 +245,7 @@ class RecordingEngine:
             self._calls.context_tokens[self._name] = length
         # Not those of sub-calls: they come in no fixed order, so a rerun would estimate otherwise.
         elif event.error_code is None and event.tokens_in and self._role != "sub":
-            self._calls.estimates.correct(self._name, _read_text(request), event.tokens_in)
+            self._calls.estimates.correct(self._name, request.words, event.tokens_in)
 
     def _question(self, request: LmRequest, data: dict[str, Any]) -> tuple[Question, LmCalled]:
         # Redact before the key is made, because a rerun has only the recorded text to make it from.
@@ -371,11 +371,6 @@ def _fault(response: LmResponse, ended: str, role: Role) -> str:
     if isinstance(value, dict) and value.get("error") and value.keys() <= _OF_ERRORS:
         return f"the answer is an error in the place of the model's words{begins}"
     return f"the answer is a gateway's page in the place of the model's words{begins}" if _PAGE.match(text) else ""
-
-
-def _read_text(request: LmRequest) -> str:
-    """Return all that a model reads of a request."""
-    return request.words + (canonical(request.tools) if request.tools else "")
 
 
 def _raising(failure: LmFailed) -> Try:

@@ -70,8 +70,6 @@ def test_a_server_that_calls_the_tool_is_asked_once_and_not_again(tmp_path: Path
         calls, runs, refused = ran(tmp_path / "first", server)
         assert refused is None and [call.run for call in calls] == [None, runs[0].run]
         assert runs[0].servers[0].tools and runs[0].servers[0].tried_on
-        server.requests.clear()
-        server.requests.extend([])
         with Bank.create(tmp_path / "second", unsafe_no_sync=True) as bank:
             again = settings(server.url, executor="tools", judge="none", extract=False)
             [result] = looped(bank, again, TASKS[:1])
