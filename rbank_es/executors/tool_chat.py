@@ -18,7 +18,7 @@ from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, R
 from rbank_es.executors.reply_calls import Call, calls_of
 from rbank_es.executors.sub_calls import sub_calls
 from rbank_es.executors.tool_call import SUBMIT, CallOutcome, call_tool, failed_call, json_text
-from rbank_es.executors.tool_schema import SUBMIT_TOOL, tool_schemas
+from rbank_es.executors.tool_schema import MANUAL_TOOL, SUBMIT_TOOL, rare_tools, tool_schemas
 from rbank_es.limits import reply_limits
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.lm_request import CUT, LmMessage, LmResponse, Tool
@@ -32,9 +32,12 @@ _INSTRUCTIONS = """Answer the question from the data that the tools reach.
 
 You work in steps. In each you call one tool, or several that don't need each other's answers, and see what they answer.
 There is no Python here: where instructions speak of code or variables, call the tools one by one. `llm_query` and
-`llm_query_batched` ask a sub-model what takes reading, {subcalls} prompts in all. SUBMIT hands in the result and ends.
+`llm_query_batched` ask a sub-model what takes reading, {subcalls} prompts in all. SUBMIT hands in the result, and ends.
+{rare}
 
 {context}"""
+
+_RARE = "Also there, once you asked `tools` for the manual of one: {names}."
 
 _NEXT = "Call the tool that you need next, or SUBMIT with your answer."
 _FORCED = "Your steps are used up: call SUBMIT now, with the answer that they lead to."
@@ -49,12 +52,14 @@ class Tools(Executor):
     runs_code = False
     calls_tools = True
     uses_dspy = False
-    frame_chars = 4_900
+    frame_chars = 2_550
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Take steps until one submits or there are no more."""
         more = sub_calls(lms, limits, tools.session.meter).functions
-        system = _INSTRUCTIONS.format(subcalls=limits.subcalls, context=context)
+        names = ", ".join(rare_tools(tools))
+        rare = _RARE.format(names=names) if names else ""
+        system = _INSTRUCTIONS.format(subcalls=limits.subcalls, rare=rare, context=context)
 
         def ask(messages: list[LmMessage], offered: Sequence[Tool], forced: bool) -> LmResponse:
             sampling: dict[str, Any] = {"temperature": self.temperature, "rollout_id": self.rollout_id}
@@ -84,7 +89,8 @@ class _Conversation:
     ) -> None:
         self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **more}
         self._known = {*self._functions, SUBMIT}
-        self._offered = tool_schemas(tools, more)
+        self._tools, self._more = tools, more
+        self._asked: set[str] = set()
         self._task, self._recorder, self._converse = task, recorder, ask
         self._meter, self._output_chars = tools.session.meter, limits.output_chars
         self._turns: list[Turn] = []
@@ -93,12 +99,13 @@ class _Conversation:
     def step(self) -> Submission | None:
         """Take a step: ask, make the calls, record them. Return what was submitted."""
         index = self._recorder.next_step()
-        given = self._ask(self._offered)
+        given = self._ask(tool_schemas(self._tools, self._more, self._asked))
         if isinstance(given, Unreadable):
             self._explain(index, given)
             return None
         self._recorder.begin_code()
         made = self._make(calls_of(given, self._known))
+        self._asked |= {str(call.arguments.get("name")) for call, _ in made if call.name == MANUAL_TOOL}
         done = [outcome for _, outcome in made]
         submission = done[-1].submission
         self._recorder.step(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -11,7 +12,11 @@ import msgspec
 
 from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.models.lm_request import Tool
+from rbank_es.tools.runtime.manual_text import one_line
 from rbank_es.tools.runtime.toolbox import Toolbox
+
+MANUAL_TOOL = "tools"
+"""The tool that returns the manual of another."""
 
 SUBMIT_TOOL: Tool = {
     "type": "function",
@@ -34,20 +39,38 @@ SUBMIT_TOOL: Tool = {
 """The tool that ends a run."""
 
 
-def tool_schemas(tools: Toolbox, more: Mapping[str, Callable[..., Any]]) -> list[Tool]:
-    """Return the tools of the manual, in its order, then other functions, last the one that ends the run."""
-    shown = [schema_of(tools.functions[each.name], each.doc) for each in tools.manual()]
+_EXPLAINED = re.compile(r" (?:Args|Returns|Example): ")
+
+
+def tool_schemas(tools: Toolbox, more: Mapping[str, Callable[..., Any]], asked: Collection[str] = ()) -> list[Tool]:
+    """Return the tools of the manual, in its order, then other functions, last the one that ends the run.
+
+    A short manual describes each in its line of use alone, and leaves out `rare_tools` that were not `asked` for.
+    """
+    left_out = {*rare_tools(tools)}.difference(asked)
+    whole = tools.session.policy.manual == "all"
+    lines = {tool.name: one_line(tool) for tool in tools.manual() if tool.name not in left_out}
+    shown = [
+        schema_of(tools.functions[name], line if whole else _EXPLAINED.split(line, maxsplit=1)[0])
+        for name, line in lines.items()
+    ]
     return [*shown, *(schema_of(function, inspect.getdoc(function) or "") for function in more.values()), SUBMIT_TOOL]
 
 
+def rare_tools(tools: Toolbox) -> tuple[str, ...]:
+    """Return the tools that a short manual only names; none by the whole one."""
+    whole = tools.session.policy.manual == "all"
+    return () if whole else tuple(tool.name for tool in tools.manual() if tool.rare)
+
+
 def schema_of(function: Callable[..., Any], doc: str) -> Tool:
-    """Return the schema of a function, with its documentation on one line."""
+    """Return the schema of a function with this description."""
     hints = get_type_hints(function)
     parameters = inspect.signature(function).parameters.values()
     return {
         "type": "function",
         "name": function.__name__,
-        "description": " ".join(doc.split()),
+        "description": doc,
         "parameters": {
             "type": "object",
             "properties": {each.name: _property(hints.get(each.name, Any), each.default) for each in parameters},

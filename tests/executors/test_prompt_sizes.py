@@ -56,6 +56,12 @@ def test_the_first_prompt_is_at_most_58_percent_of_what_it_was(executor: str, ta
     assert len(first_prompt(executor, task)) <= SHARE_MOST * whole_chars
 
 
+def test_the_first_prompt_with_native_tools_is_no_longer_than_that() -> None:
+    """Its tools are schemas, which take more characters than lines do."""
+    assert len(first_prompt("tools", FIRST)) <= SHARE_MOST * (WHOLE_CHARS["react"] + len(TASKS[FIRST].question))
+    assert len(first_prompt("tools", FIRST, "all")) > 2 * len(first_prompt("tools", FIRST))
+
+
 @pytest.mark.parametrize("executor", WHOLE_CHARS)
 def test_the_whole_manual_is_the_difference_of_a_setting(executor: str) -> None:
     """What `tools` returns on request, each prompt then holds: 7,000 characters more."""

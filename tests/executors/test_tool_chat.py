@@ -14,10 +14,16 @@ import pytest
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
+from rbank_es.bank import Bank  # noqa: E402
 from rbank_es.errors import LmFailed  # noqa: E402
 from rbank_es.limits import reply_limits  # noqa: E402
+from rbank_es.loop.closed_loop import run_closed_loop  # noqa: E402
+from rbank_es.loop.settings import LoopSettings  # noqa: E402
+from rbank_es.loop.tasks import Task  # noqa: E402
+from rbank_es.models.choice import LmChoice  # noqa: E402
 from tests.executors.contract import ExecutorContract, tool_calls  # noqa: E402
-from tests.executors.runs import Calls, Cut, Setting  # noqa: E402
+from tests.executors.runs import Calls, Cut, Setting, Turns  # noqa: E402
+from tests.loop.loops import source  # noqa: E402
 from tests.test_floors import ROOT  # noqa: E402
 
 ROCK, SAND = ("find", {"word": "rock"}), ("find", {"word": "sand"})
@@ -48,12 +54,14 @@ class TestTools(ExecutorContract):
     def half_said(self) -> str:
         return "I have a plan, and no call."
 
-    def test_all_tools_are_in_the_prompt_in_their_order(self, tmp_path: Path) -> None:
+    def test_common_tools_have_a_line_in_their_order_and_rare_ones_are_named(self, tmp_path: Path) -> None:
         """As functions, with schemas that a server can read, instead of lines."""
         made = self.setting(tmp_path, self.submits())
         made.run(self.name)
         offered = made.turns.requests[0].tools
-        assert [each.name for each in offered] == [*made.tools.functions, "llm_query", "llm_query_batched", "SUBMIT"]
+        common = [each.name for each in made.tools.manual() if not each.rare]
+        assert [each.name for each in offered] == [*common, "llm_query", "llm_query_batched", "SUBMIT"]
+        assert all(name in str(made.turns.requests[0].system) for name in {*made.tools.functions} - {*common})
         find = next(each for each in offered if each.name == "find")
         assert find.parameters == {
             "type": "object",
@@ -197,6 +205,16 @@ class TestTools(ExecutorContract):
         made.run(self.name, output_chars=100)
         assert "X" * 101 not in made.turns.prompt() and "characters left out" in made.turns.prompt()
         assert "X" * 9_000 in str(made.steps[0].output)
+
+
+def test_a_rare_tool_is_offered_once_its_manual_was_asked_for(tmp_path: Path) -> None:
+    """A short manual only names it, and a model can only call what it was offered."""
+    turns = Turns([Calls(("tools", {"name": "g_props"})), Calls(("SUBMIT", {"answer": "Two."}))])
+    settings = LoopSettings(lm=LmChoice(model="test/turns"), executor="tools", judge="none", extract=False)
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        run_closed_loop([Task(id="t", question="?")], bank, settings, source(), model_for=turns.model_for)
+    before, after = ([tool.name for tool in request.tools] for request in turns.requests)
+    assert "g_props" not in before and "g_props" in turns.prompt(0) and set(after) - set(before) == {"g_props"}
 
 
 SCRIPT = """
