@@ -53,6 +53,11 @@ class Stall(NamedTuple):
         return self.steps > self.told_after
 
     @property
+    def warning(self) -> str:
+        """What the agent is told before the run ends for it."""
+        return f"Stop: {self.words}. If the next step does too, the run ends. Do something else."
+
+    @property
     def words(self) -> str:
         """What stands still, in words for people and the agent."""
         return f"the last {self.steps} steps {self.what}"

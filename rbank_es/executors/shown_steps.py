@@ -62,11 +62,10 @@ class ShownSteps:
         stall = stall_of(steps)
         if stall is None:
             return []
-        warning = f"Stop: {stall.words}. If the next step does too, the run ends. Do something else."
         if self._example is None:
-            return [warning]
+            return [stall.warning]
         step = RunStep(index=0, reasoning="I look at what there is.", code=self._form.code_of(*self._example))
-        return [f"{warning} A whole reply that works here:", self._said(step).rstrip()]
+        return [f"{stall.warning} A whole reply that works here:", self._said(step).rstrip()]
 
 
 def working_call(tools: Toolbox) -> tuple[str, Mapping[str, Any]] | None:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from rbank_es import limits as lim
 from rbank_es.errors import LmFailed
 from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer, shorten
-from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, RunStep, Submission
+from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
 from rbank_es.executors.reply_calls import Call, calls_of
+from rbank_es.executors.run_step import Fault, RunStep, stall_of
+from rbank_es.executors.shown_steps import working_call
 from rbank_es.executors.sub_calls import sub_calls
 from rbank_es.executors.tool_call import SUBMIT, CallOutcome, call_tool, failed_call, json_text
 from rbank_es.executors.tool_schema import MANUAL_TOOL, SUBMIT_TOOL, rare_tools, tool_schemas
@@ -118,7 +120,7 @@ class _Conversation:
                 fault=done[0].fault if all(each.fault for each in done) else None,
             )
         )
-        self._turns.append(_turn(index, given, made, self._output_chars))
+        self._remember(_turn(index, given, made, self._output_chars))
         return submission
 
     def forced(self) -> Any:
@@ -155,9 +157,20 @@ class _Conversation:
 
     def _explain(self, index: int, given: Unreadable) -> None:
         told = f"{ERROR}{given.reason}"
-        self._recorder.step(RunStep(index=index, reasoning=given.reply, output=told, fault="unreadable"))
+        self._recorder.step(RunStep(index=index, reasoning=given.reply, output=told, fault=given.code))
         # Some servers refuse a message without words, and two of a user's in a row.
-        self._turns.append((LmMessage.of("assistant", given.reply or "…"), LmMessage.of("user", told)))
+        began = given.reply[: lim.STEP_LINE_CHARS] or "…"
+        self._remember((LmMessage.of("assistant", began), LmMessage.of("user", told)))
+
+    def _remember(self, turn: Turn) -> None:
+        """Add a turn to the conversation, with advice at a standstill."""
+        said, told = turn
+        stall = stall_of(self._recorder.steps)
+        if stall is not None:
+            example = working_call(self._tools)
+            call = f" A call that works here: {example[0]}({json_text(example[1])})" if example is not None else ""
+            told = _with_words(told, f"{stall.warning}{call}")
+        self._turns.append((said, told))
 
     # ---------------------------------------------------------------- requests
 
@@ -170,7 +183,7 @@ class _Conversation:
             except LmFailed as failure:
                 if failure.code not in NO_ANSWER:
                     raise
-                return _unreadable("", failure.message, NO_WORD if failure.code == NO_WORD else "unreadable")
+                return _unreadable("", failure.message, "bad_response" if failure.code == NO_WORD else "unreadable")
             if calls_of(given, self._known):
                 return given
             cut = "it was cut at its bound: be shorter" if given.finish_reason in CUT else "it calls no tool"
@@ -187,7 +200,7 @@ class _Conversation:
         return [*said[:-1], _with_words(said[-1], told)] if told else said
 
 
-def _unreadable(reply: str, why: str, code: str = "unreadable") -> Unreadable:
+def _unreadable(reply: str, why: str, code: Fault = "unreadable") -> Unreadable:
     most = lim.REPLY_SHOWN_CHARS
     shown = reply if len(reply) <= most else f"{reply[:most]}…"
     return Unreadable(shown, f"Your reply could not be read: {why}. {_NEXT}", code)

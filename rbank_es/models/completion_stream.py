@@ -25,7 +25,8 @@ class CompletionStream:
         self._finish: str | None = None
         self._facts: dict[str, Any] = {}
         self._texts: dict[str, list[str]] = {"content": [], "reasoning_content": [], "refusal": []}
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._places: dict[Any, int] = {}
         self._unchecked = 0
 
     def feed(self, piece: bytes) -> None:
@@ -39,7 +40,10 @@ class CompletionStream:
             self._take(line.strip())
 
     def body(self) -> bytes | None:
-        """Return the completion as a server that streams nothing would have sent it; None if it broke off."""
+        """Return the completion as a server that streams nothing would have sent it; None if it broke off.
+
+        Raises as `feed`.
+        """
         self._take(bytes(self._rest).strip())
         if self._error is not None:
             told = self._error if isinstance(self._error, dict) else {"message": str(self._error)}
@@ -48,7 +52,7 @@ class CompletionStream:
             return None
         message: dict[str, Any] = {name: "".join(texts) for name, texts in self._texts.items() if texts}
         if self._calls:
-            message["tool_calls"] = [self._calls[at] for at in sorted(self._calls)]
+            message["tool_calls"] = self._calls
         choice = {"message": {"role": "assistant", **message}, "finish_reason": self._finish}
         return json.dumps({**self._facts, "choices": [choice]}).encode()
 
@@ -94,10 +98,15 @@ class CompletionStream:
             self.repetition = None if has_ended(texts[0]) else found
             self._finish, self.ended = "length", True
 
-    def _add_call(self, call: dict[str, Any], at: int) -> None:
+    def _add_call(self, call: dict[str, Any], at: Any) -> None:
         self.began = True
         empty = {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
-        known, given = self._calls.setdefault(at, empty), call.get("function") or {}
+        key = self._places.get(at)
+        # Some servers number all calls alike, and tell them apart by their ids.
+        if key is None or (call.get("id") and self._calls[key]["id"] not in (None, call["id"])):
+            key = self._places[at] = len(self._calls)
+            self._calls.append(empty)
+        known, given = self._calls[key], call.get("function") or {}
         known["id"] = call.get("id") or known["id"]
         known["function"]["name"] += given.get("name") or ""
         arguments = given.get("arguments") or ""

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import __version__, limits
 from rbank_es.errors import LmFailed
 from rbank_es.limits import reply_limits
-from rbank_es.models.answer_bounds import AnswerDeadline, bounded, run_within
+from rbank_es.models.answer_bounds import AnswerDeadline, Result, bounded, run_within
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.completion_stream import CompletionStream
 from rbank_es.models.context_length import estimated_tokens, length_in, says_too_long
@@ -193,12 +194,12 @@ class OpenAiModel:
         stream, timeout_s = CompletionStream(), self._choice.timeout_s
         for piece in _until(deadline, found):
             began = stream.began
-            _feed(stream, piece)
+            _of_stream(partial(stream.feed, piece))
             if stream.began and not began:
                 deadline.restart(timeout_s, f"the answer didn't end within {timeout_s:g} s of its first word")
             if stream.ended:
                 break
-        whole = stream.body()
+        whole = _of_stream(stream.body)
         if whole is None:
             raise RetryableFailure(failed("bad_response", "the answer broke off before its end"))
         return whole, f"it was cut: {stream.repetition}" if stream.repetition is not None else ""
@@ -263,9 +264,10 @@ def _until(deadline: AnswerDeadline, response: httpx.Response) -> Iterator[bytes
         yield piece
 
 
-def _feed(stream: CompletionStream, piece: bytes) -> None:
+def _of_stream(read: Callable[[], Result]) -> Result:
+    """Return what is read of a stream. Raises `RetryableFailure` for what is no chunk."""
     try:
-        stream.feed(piece)
+        return read()
     except UNREADABLE as error:
         raise _unread(error) from error
 
