@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rbank_es.bank import Bank
+from rbank_es.cli.shared.main import main
 from rbank_es.events import JudgmentOverruled, RunFinished, RunJudged, RunStarted, ToolCalled
 from tests.cli_runner import digest_of, fails, run
 from tests.effort import one_in
@@ -333,3 +335,24 @@ def test_a_threshold_of_confidence_is_reported_for_a_model(place: Path) -> None:
     assert "22 verdicts, and there are 2" in run(*arguments[:3], "cases.json", *arguments[4:], cwd=place).out.replace(
         "\n", " "
     )
+
+
+@pytest.mark.parametrize(("more", "kept"), [((), 1), (("--dry-run",), 0)])
+def test_an_interruption_says_how_many_verdicts_are_kept(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], kept: int
+) -> None:
+    from rbank_es.judging import judges
+
+    decide, asked = judges.decide, []
+
+    def decided(outcome: Any, **options: Any) -> Any:
+        asked.append(outcome)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return decide(outcome, **options)
+
+    monkeypatch.setattr(judges, "decide", decided)
+    assert main(["judge", "run", str(place / "bank"), "--unjudged", "--judge", "checks", *more]) == 130
+    told = f"rbank-es: interrupted. Kept: {kept} of 3 verdicts. With --unjudged, the same command goes on from here"
+    assert capsys.readouterr().err.splitlines()[-1] == told
+    assert len(judgments(place)) == kept
