@@ -37,8 +37,6 @@ TRIED_PROMPT_TOKENS = 700
 TRIED_FORM_PROMPT_TOKENS = 3_000
 # Characters of the reason why a form wasn't kept, as the doctor shows it: two lines of a terminal.
 TRIED_REASON_CHARS = 160
-# Bytes of a stream in which its first word is looked for: the events before it are empty.
-FIRST_WORD_BYTES = 64 * 1024
 # Seconds after which the doctor of a model makes no further call: what is known by then is enough to choose.
 DOCTOR_TIME_S = 600.0
 # A reply ends early where it repeats a passage of at most so many characters so many times, to the letter, and over so

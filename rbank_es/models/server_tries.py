@@ -17,10 +17,12 @@ from rbank_es.events.server_traits import Bound, ServerTraits
 from rbank_es.limits import reply_limits
 from rbank_es.models.answer_bounds import bounded, run_within
 from rbank_es.models.choice import LmChoice
+from rbank_es.models.completion_stream import CompletionStream
 from rbank_es.models.live_model import address_of, openai_name
-from rbank_es.models.model_call import STOPPING, RetryableFailure, failed, said_by
+from rbank_es.models.lm_request import LmResponse
+from rbank_es.models.model_call import STOPPING, UNREADABLE, RetryableFailure, failed, said_by
 from rbank_es.models.model_findings import Tried
-from rbank_es.models.openai_model import ADDRESS, OpenAiModel, refusal
+from rbank_es.models.openai_model import ADDRESS, OpenAiModel, read_completion, refusal
 
 if TYPE_CHECKING:
     import httpx
@@ -53,15 +55,17 @@ _TOOL = {
 
 
 class _Reply(NamedTuple):
-    """A reply on the wire: its text, tool calls, end and numbers, and seconds to its first token and to its end."""
+    """A reply, the seconds to its first word and to its end, and whether it came in a stream."""
 
-    text: str = ""
-    calls: int = 0
-    end: str | None = None
-    usage: dict[str, Any] = {}
-    first_s: float = 0.0
-    all_s: float = 0.0
-    streamed: bool = False
+    response: LmResponse
+    first_s: float
+    all_s: float
+    streamed: bool
+
+    def tokens(self, kind: str) -> int | None:
+        """Return the reported tokens, `input` or `output`; None if none were."""
+        found: int | None = self.response.usage.get(f"{kind}_tokens")
+        return found
 
 
 def tries_of(traits: ServerTraits) -> dict[str, str]:
@@ -112,9 +116,9 @@ class _Asking:
         reply = self._ask(name, _LONG, **{bound: most}, **streaming)
         if isinstance(reply, Tried):
             return reply, traits
-        numbers = reply.streamed and "completion_tokens" in reply.usage
-        tokens = reply.usage.get("completion_tokens", len(reply.text.split()))
-        kept = isinstance(tokens, int) and tokens <= most + 1
+        numbers, reported = reply.streamed and reply.tokens("output") is not None, reply.tokens("output")
+        tokens = reported if reported is not None else len(reply.response.text.split())
+        kept = tokens <= most + 1
         traits = msgspec.structs.replace(traits, stream_usage=numbers, **_rates(reply))
         self._bound = bound if kept else None
         traits = msgspec.structs.replace(traits, bound=bound if kept else None)
@@ -147,12 +151,10 @@ class _Asking:
 
 def _rates(reply: _Reply) -> dict[str, float]:
     """Return the tokens a second of reading and of writing, as far as a streamed reply shows them."""
-    read, written, writing_s = reply.usage.get("prompt_tokens"), reply.usage.get("completion_tokens"), 0.0
-    rates = dict[str, float]()
-    if reply.streamed and isinstance(read, int) and reply.first_s > 0:
+    rates, writing_s = dict[str, float](), reply.all_s - reply.first_s
+    if reply.first_s > 0 and (read := reply.tokens("input")):
         rates["read_tokens_s"] = round(read / reply.first_s, 1)
-    writing_s = reply.all_s - reply.first_s
-    if reply.streamed and isinstance(written, int) and written > 1 and writing_s > 0:
+    if reply.first_s > 0 and writing_s > 0 and (written := reply.tokens("output") or 0) > 1:
         # The first token was there when the clock for the others began.
         rates["written_tokens_s"] = round((written - 1) / writing_s, 1)
     return rates
@@ -176,13 +178,13 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 
 
 def _read_stop(reply: _Reply) -> Tried:
-    kept = "e" not in reply.text
+    kept = "e" not in reply.response.text
     return _tried("stop", kept, "the reply ended there" if kept else "the reply went on", reply)
 
 
 def _read_schema(reply: _Reply) -> Tried:
     try:
-        given = json.loads(reply.text)
+        given = json.loads(reply.response.text)
     except (ValueError, RecursionError):
         given = None
     kept = isinstance(given, dict) and given.keys() == {"legs"} and isinstance(given["legs"], int)
@@ -190,7 +192,7 @@ def _read_schema(reply: _Reply) -> Tried:
 
 
 def _read_tools(reply: _Reply) -> Tried:
-    kept = reply.calls > 0
+    kept = reply.response.calls_tools
     return _tried("tools", kept, "it called the tool" if kept else "it called no tool", reply)
 
 
@@ -202,16 +204,12 @@ _READ: dict[str, Callable[[_Reply], Tried]] = {
 
 
 def _tried(name: str, kept: bool, detail: str, reply: _Reply) -> Tried:
-    def tokens(field: str) -> int | None:
-        value = reply.usage.get(field)
-        return value if isinstance(value, int) and value >= 0 else None
-
     return Tried(
         name=name,
         kept=kept,
         detail=detail,
-        tokens_in=tokens("prompt_tokens"),
-        tokens_out=tokens("completion_tokens"),
+        tokens_in=reply.tokens("input"),
+        tokens_out=reply.tokens("output"),
         duration_s=round(reply.all_s, 2),
     )
 
@@ -222,13 +220,16 @@ def _tried(name: str, kept: bool, detail: str, reply: _Reply) -> Tried:
 def _once(client: httpx.Client, url: str, sent: bytes, began: float) -> _Reply:
     import httpx
 
-    first_s, body = 0.0, bytearray()
+    stream, whole, first_s = CompletionStream(), bytearray(), 0.0
     try:
         with client.stream("POST", url, content=sent) as found:
+            streamed = found.is_success and found.headers.get("content-type", "").startswith("text/event-stream")
             for piece in bounded(found.iter_raw()):
-                body += piece
-                # Before it there may be an empty first piece, with the role alone.
-                if not first_s and len(body) < reply_limits.FIRST_WORD_BYTES and _has_words(body):
+                if streamed:
+                    _feed(stream, piece)
+                else:
+                    whole += piece
+                if stream.began and not first_s:
                     first_s = time.monotonic() - began
     except httpx.ConnectError as error:
         raise failed("unreachable", f"the model's server can't be reached{said_by(str(error))}") from error
@@ -236,43 +237,15 @@ def _once(client: httpx.Client, url: str, sent: bytes, began: float) -> _Reply:
         raise failed("timeout", "the model's server fell silent") from error
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise failed("bad_response", f"the connection broke{said_by(str(error))}") from error
-    if not 200 <= found.status_code < 300:
-        raise refusal(found.status_code, found.headers, bytes(body), "")
-    streamed = body.lstrip().startswith((b"data:", b":"))
-    rows = _events(body) if streamed else [_plain(body)]
-    return _read(rows)._replace(first_s=first_s, all_s=time.monotonic() - began, streamed=streamed)
+    body = (stream.body() or b"") if streamed else bytes(whole)
+    if not found.is_success:
+        raise refusal(found.status_code, found.headers, body, "")
+    response, _ = read_completion(body, "")
+    return _Reply(response, first_s, time.monotonic() - began, streamed)
 
 
-def _has_words(body: bytearray) -> bool:
-    deltas = map(_delta, _events(body))
-    return any(each.get(name) for each in deltas for name in ("content", "reasoning_content", "tool_calls"))
-
-
-def _events(body: bytearray) -> list[dict[str, Any]]:
-    lines = (line[5:].strip() for line in bytes(body).splitlines() if line.startswith(b"data:"))
-    return [row for row in (_plain(line) for line in lines if line != b"[DONE]") if row]
-
-
-def _plain(text: bytes | bytearray) -> dict[str, Any]:
+def _feed(stream: CompletionStream, piece: bytes) -> None:
     try:
-        row = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return row if isinstance(row, dict) else {}
-
-
-def _delta(row: dict[str, Any]) -> dict[str, Any]:
-    choices = row.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-    said = first.get("delta") or first.get("message")
-    return (
-        {**said, "end": first.get("finish_reason")} if isinstance(said, dict) else {"end": first.get("finish_reason")}
-    )
-
-
-def _read(rows: list[dict[str, Any]]) -> _Reply:
-    deltas = [_delta(row) for row in rows]
-    usage: dict[str, Any] = next((row["usage"] for row in reversed(rows) if isinstance(row.get("usage"), dict)), {})
-    end = next((str(each["end"]) for each in reversed(deltas) if each["end"]), None)
-    text = "".join(each["content"] for each in deltas if isinstance(each.get("content"), str))
-    return _Reply(text, sum(bool(each.get("tool_calls")) for each in deltas), end, usage)
+        stream.feed(piece)
+    except UNREADABLE as error:
+        raise failed("bad_response", f"the stream is of no known form ({type(error).__name__})") from error

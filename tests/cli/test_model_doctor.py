@@ -65,10 +65,8 @@ def good(body: dict[str, Any]) -> Reply:
 
 
 def prose(body: dict[str, Any]) -> Reply:
-    """A model that would rather talk, at a server that ignores what it doesn't know."""
-    words = "The sea is wide and blue, and I am glad to help you with your lighthouse. " * 9
-    measured = MEASURED in str(body["messages"])
-    return says.streamed(*(f"{word} " for word in words.split()), done=False) if measured else words
+    """A model that would rather talk, at a server that ignores what it doesn't know: streams, bounds, schemas."""
+    return "The sea is wide and blue, and I am glad to help you with your lighthouse. " * 9
 
 
 def doctor(url: str, capfd: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
