@@ -1,5 +1,7 @@
 """Limits of a model's reply, by the role that it answers in, and of what its server says of itself."""
 
+# Characters of a reply without headers that are parsed to see whether they are a program: some ten times a step's code.
+REPLY_PROGRAM_CHARS = 20_000
 # Steps in a row that fail in the same way or make the same call, and steps without an answer of any tool, after which
 # an agent is told; if the next is such a step too, the run ends. Small models were seen to repeat a call to the limit.
 STALL_REPEATS = 3

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from itertools import zip_longest
 from typing import Any
 
+from rbank_es.limits import reply_limits
 from rbank_es.models.replies import ReplyReading
 from rbank_es.models.reply_syntax import FENCE, TWICE, Span, label, merged
 
@@ -171,6 +172,8 @@ def _only_block(text: str) -> tuple[str, str]:
 
 
 def _parsed(block: str) -> ast.Module | None:
+    if len(block) > reply_limits.REPLY_PROGRAM_CHARS:
+        return None
     try:
         return ast.parse(block.strip())
     except (ValueError, SyntaxError, RecursionError, MemoryError):

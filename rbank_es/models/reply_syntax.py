@@ -108,18 +108,15 @@ def after_thinking(text: str) -> str:
 
     Unlike `without_thinking` it looks at the beginning alone: code may hold a word in brackets that looks like a tag.
     """
-    depth, began = 0, text.lstrip()
-    at = len(text) - len(began)
+    begins, depth = 0, 0
     for mark in _THINKING.finditer(text):
-        if depth == 0 and mark["begin"] and mark.start() > at:
+        if not depth and mark["begin"] and text[begins : mark.start()].strip():
             break
-        if depth == 0 and mark["end"] and HEADER.search(text, 0, mark.start()) is not None:
+        if not depth and mark["end"] and HEADER.search(text, begins, mark.start()) is not None:
             break
         depth = depth + 1 if mark["begin"] else max(depth - 1, 0)
-        at = len(text) if depth else mark.end() + len(text[mark.end() :]) - len(text[mark.end() :].lstrip())
-        if depth == 0 and mark["begin"] is None:
-            return after_thinking(text[mark.end() :])
-    return "" if depth else text
+        begins = begins if depth else mark.end()
+    return "" if depth else text[begins:]
 
 
 # ---------------------------------------------------------------- JSON

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from rbank_es.executors.executor import Submission  # noqa: E402
 from rbank_es.executors.tool_call import named_call  # noqa: E402
 from rbank_es.extraction.candidates import read_answer  # noqa: E402
 from rbank_es.judging.verdict_reply import LmReply, read_reply  # noqa: E402
+from rbank_es.limits import reply_limits  # noqa: E402
 from rbank_es.models.adapter import adapter  # noqa: E402
 from rbank_es.models.scripted_model import rendered  # noqa: E402
 from rbank_es.sandbox.step_outcome import SubmissionRefused  # noqa: E402
@@ -324,6 +326,27 @@ def test_what_is_no_reply_is_not_read(form: str, role: str) -> None:
     if (role, form) == ("code", "how to submit"):
         pytest.skip("it is a program of code that has such variables")
     assert read(NOTHING[form](fields)) is None
+
+
+@pytest.mark.parametrize("reply", ["</think>" * 20_000, "<think>" * 20_000, "print(" * 9_000, "code:\n" * 9_000])
+@pytest.mark.parametrize("role", ["call", "code", "answer"])
+def test_a_reply_of_nothing_but_marks_is_looked_through_in_bounded_time(role: str, reply: str) -> None:
+    began = time.monotonic()
+    assert ROLES[role][0](reply) is None
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("chars", [10, 30_000])
+def test_a_program_without_a_fence_is_one_up_to_a_bound(chars: int) -> None:
+    program = f"{PROGRAM}  # {'x' * chars}"
+    assert (of_agent(CODE)(program) == program) is (chars < reply_limits.REPLY_PROGRAM_CHARS)
+
+
+def test_two_replies_in_one_that_differ_are_none() -> None:
+    one, other = ({"tool": "find", "args": {"word": word}} for word in ("rock", "sand"))
+    assert of_agent(CALL)(f"{json.dumps(one)}\n{json.dumps(other)}") is None
+    assert of_agent(CALL)(f"{json.dumps(one)}\n{json.dumps(one)}") == ("find", {"word": "rock"})
+    assert of_agent(AgentTask)("Answer: nine\n\nAnswer: ten") is None
 
 
 def test_the_law_has_enough_templates() -> None:
