@@ -13,6 +13,7 @@ import pytest
 from rbank_es.errors import LmFailed
 from rbank_es.limits import reply_limits
 from rbank_es.models.choice import LmChoice
+from rbank_es.models.lm_request import LmMessage
 from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.run_models import Lms
 from tests.models import openai_server as says
@@ -101,6 +102,20 @@ def test_a_stream_is_recorded_as_the_whole_answer_would_be(
             found += [(e.request, e.response, e.tokens_in, e.tokens_out, e.tokens_cached) for e in called(bank)]
             assert server.requests[0]["stream"] is True and server.requests[0]["stream_options"]["include_usage"]
     assert found[0] == found[1] and found[0][2:] == (10, 2, 4)
+
+
+@pytest.mark.parametrize("numbers", [(0, 0), (None, None), ("a", 7), (-1, -1)])
+def test_streamed_calls_are_told_apart_by_their_ids_however_they_are_numbered(tmp_path: Path, numbers: Any) -> None:
+    """Two calls of one number were taken for one, of the name `fg`."""
+    first, second = (
+        piece(tool_calls=[{"index": number, "id": name, "function": {"name": name, "arguments": '{"x"'}}])
+        for number, name in zip(numbers, "fg", strict=True)
+    )
+    rest = [piece(tool_calls=[{"index": number, "function": {"arguments": ": 1}"}}]) for number in numbers]
+    behaviour = events(first, rest[0], second, rest[1], piece("tool_calls"), "data: [DONE]")
+    with openai_server([behaviour]) as server, models(tmp_path, local(server)) as (_, lms):
+        response = lms.converse("agent", "s", [LmMessage.of("user", "?")], [])
+    assert [(part["name"], part["input"]) for part in response.message.parts] == [("f", {"x": 1}), ("g", {"x": 1})]
 
 
 @pytest.mark.parametrize(
