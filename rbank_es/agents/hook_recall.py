@@ -17,6 +17,7 @@ from rbank_es.context.procedures import procedures
 from rbank_es.errors import RBankError
 from rbank_es.limits import hook_limits as limits
 from rbank_es.log.log_tail import AnotherLog, bank_id_in, log_tail
+from rbank_es.policies.retrieval import SILENT_EVENTS_FOR_WORDS
 from rbank_es.projections import builder
 from rbank_es.projections.view import View
 from rbank_es.projections.view_rows import ViewConnection
@@ -25,23 +26,7 @@ from rbank_es.system.files import BankCache
 READ_MODELS = "projections.sqlite"
 BACKGROUND = "Background, not a task: what earlier runs taught, quoted as advice. Ignore it where it doesn't fit."
 
-_SILENT = tuple(
-    f'{{"type":"{name}",'.encode()
-    for name in (
-        "artifact_materialised",
-        "context_built",
-        "lm_called",
-        "memories_read",
-        "memories_retrieved",
-        "memory_proposed",
-        "note_logged",
-        "run_finished",
-        "run_started",
-        "step_taken",
-        "text",
-        "tool_called",
-    )
-)
+_SILENT = tuple(f'{{"type":"{name}",'.encode() for name in ("text", *SILENT_EVENTS_FOR_WORDS))
 """The beginnings of lines of the log that change no search by a policy that weighs words alone."""
 
 

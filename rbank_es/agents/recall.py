@@ -28,17 +28,12 @@ from rbank_es.events.codec import event_types
 from rbank_es.events.redaction import redact_event
 from rbank_es.limits import agent_limits
 from rbank_es.policies.packed_text import Packed
+from rbank_es.policies.retrieval import SILENT_EVENTS, SILENT_EVENTS_FOR_WORDS
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.projections.view import View
 
-
-_SILENT = frozenset({"tool_called", "step_taken", "lm_called", "note_logged", "memories_retrieved", "memory_proposed"})
-"""Types of events that change no search: what agents record most."""
-
-_SILENT_FOR_WORDS = _SILENT | {"run_started", "context_built", "memories_read", "run_finished"}
-"""Types of events that change no search by a policy that weighs words alone."""
 
 _projected: WeakKeyDictionary[Bank, int] = WeakKeyDictionary()
 """The position to which a recall in this process brought the read models of a bank last."""
@@ -117,7 +112,7 @@ def _is_changed(bank: Bank, view: View, upto: int) -> bool:
     """Return whether a search at a position may find anything else than in a view of an earlier one."""
     policy = view.retrieval_policy()
     by_words = not policy.weighs_outcomes and policy.level_bound(1) is None
-    silent, judged = _SILENT_FOR_WORDS if by_words else _SILENT, set[str]()
+    silent, judged = SILENT_EVENTS_FOR_WORDS if by_words else SILENT_EVENTS, set[str]()
     # By types, because to skip a line takes a hundredth of the time of decoding it, and most are silent.
     for event in bank.events(after=view.position, point=upto, types=event_types().keys() - silent):
         if not by_words or not isinstance(event, RunJudged | JudgmentOverruled):

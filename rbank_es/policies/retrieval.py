@@ -29,6 +29,16 @@ from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 from rbank_es.system.registry import checked_results, package_of
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
+SILENT_EVENTS = frozenset(
+    {"tool_called", "step_taken", "lm_called", "note_logged", "memories_retrieved", "memory_proposed"}
+)
+"""Types of events that change no search: what agents record most."""
+
+SILENT_EVENTS_FOR_WORDS = SILENT_EVENTS | {
+    *("run_started", "context_built", "memories_read", "run_finished", "artifact_materialised")
+}
+"""Types of events that change no search by a policy that weighs words alone."""
+
 NEARNESS: tuple[Nearness, ...] = get_args(Nearness)
 _DOMAINS = "(SELECT value FROM json_each(c.domains))"
 # An empty name among several domains: one of the candidates that count was about no ontology.
