@@ -40,8 +40,8 @@ from rbank_es.cli.shared.arguments import (
     judges,
     open_or_create,
     outside,
-    parse_bounds,
     parse_budget,
+    parse_loop_bounds,
     whole_bank,
     writable,
 )
@@ -156,7 +156,8 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         if given["dry_run"]:
             from rbank_es.cli.shared.dry_run import print_dry_run
 
-            print_dry_run(tasks, settings, source, known, again=given["again"], as_json=as_json)
+            of_loop = parse_loop_bounds(given["bounds"])[1]
+            print_dry_run(tasks, settings, of_loop, source, known, again=given["again"], as_json=as_json)
             return
         from rbank_es.loop.resources import check
 
@@ -267,7 +268,7 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
         rollouts=(given["matts_k"] or _rollouts(bank)) if given["matts"] else 1,
         perturbation=given["perturb"],
         temperature=given["temperature"],
-        bounds=parse_bounds(given["bounds"]),
+        bounds=parse_loop_bounds(given["bounds"])[0],
     )
 
 
@@ -343,6 +344,7 @@ def _run(
 
         options = {"again": given["again"], "on_task": live.task, "on_result": ended, "suite": suite}
         options |= {"vectors": vectors, "curriculum": given["curriculum"]}
+        options["bounds"] = parse_loop_bounds(given["bounds"])[1]
         try:
             run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
         finally:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from rbank_es import limits
 from rbank_es.events.event import Count, Event, JsonText, Names, Salt, Seconds, Settings, Text
@@ -49,6 +49,11 @@ class RunBounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run_wall_s: Annotated[float, Meta(ge=0, description="Seconds of the run, checked before each step.")] = (
         limits.RUN_WALL_S
     )
+    # Left out where there is none, so that a record without them is read and written as it was.
+    run_tokens: (
+        Annotated[Count, Meta(description="Tokens of the agent and of its sub-calls, prompts and replies.")] | UnsetType
+    ) = UNSET
+    run_usd: Annotated[Usd, Meta(description="US dollars of the agent and of its sub-calls.")] | UnsetType = UNSET
 
 
 DEFAULT_BOUNDS = RunBounds()
@@ -314,6 +319,12 @@ class LmCalled(Event, frozen=True, kw_only=True, tag="lm_called"):
     step: Annotated[Count | None, Meta(description="Index of the step, from 1.")] = None
     attempt: Annotated[Count | None, Meta(description="Number of the try, from 1.")] = None
     parameters: Annotated[Settings, Meta(description="Sampling parameters.")] = {}
+    gave_way: Annotated[
+        Names,
+        Meta(
+            description="What of the prompt gave way to the model's context, in order: history, manual, L3, L1, L2, L0."
+        ),
+    ] = ()
     tokens_in: Annotated[Count | None, Meta(description="Tokens of the request.")] = None
     tokens_out: Annotated[Count | None, Meta(description="Tokens of the response.")] = None
     tokens_cached: Annotated[Count | None, Meta(description="Of the request's tokens, those read from a cache.")] = None

@@ -6,7 +6,7 @@ Executors share it, whatever client they ask through.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.errors import LmFailed
 from rbank_es.executors.executor import FIELDS, Ending, Recorder, Submission, failure_of
@@ -14,6 +14,9 @@ from rbank_es.executors.run_step import Fault
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.model_call import FATAL
 from rbank_es.sandbox.step_outcome import SubmissionRefused
+
+if TYPE_CHECKING:
+    from rbank_es.models.prompt_parts import GivingWay
 
 NO_ANSWER = frozenset({NO_WORD, "response_too_long", "cut"})
 """Failures of one answer: the next may be good."""
@@ -43,19 +46,20 @@ def shorten(output: str, most_chars: int) -> str:
     return output[:head] + left_out + (output[-tail:] if tail else "")
 
 
-def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int) -> tuple[Any, int]:
+def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int, giving_way: GivingWay) -> tuple[Any, int]:
     """Call `ask_with(left_out)` until the prompt fits: each retry shortens half of the remaining history.
 
     `steps` is the length of the history, `left_out` the number of its first steps that are not shown whole from the
-    start. Returns the result, and the final `left_out`. Raises what `ask_with` raises; for a prompt that is too long,
-    only when no step is left.
+    start. After the history, the parts of `giving_way` go. Returns the result, and the final `left_out`. Raises what
+    `ask_with` raises; for a prompt that is too long, only when nothing is left that may go.
     """
     while True:
         try:
             return ask_with(left_out), left_out
         except LmFailed as failure:
-            if failure.code not in _PROMPT_TOO_LONG or left_out >= steps:
+            if failure.code not in _PROMPT_TOO_LONG or (left_out >= steps and not giving_way.next()):
                 raise
+        giving_way.of_history |= left_out < steps
         # Rounded up, so that each retry leaves out one step at least.
         left_out += (steps - left_out + 1) // 2
 

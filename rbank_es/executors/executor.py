@@ -15,12 +15,13 @@ import msgspec
 from rbank_es import limits as lim
 from rbank_es.bank.recall_delivery import RecallDelivery, lesson_texts
 from rbank_es.errors import BadInput, LmFailed, MissingExtra, RBankError, SandboxUnavailable
-from rbank_es.events import RunFinished, StepTaken
+from rbank_es.events import ContextBuilt, RunFinished, StepTaken
 from rbank_es.events.codec import encodable
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
 from rbank_es.executors.run_step import RunStep, stall_of
 from rbank_es.log.run_reader import read_run
+from rbank_es.models.prompt_parts import LAYERS_GIVING_WAY, GivingWay, PromptPart
 from rbank_es.models.reply_syntax import means_nothing
 from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused
 from rbank_es.system.error_messages import foreign_words
@@ -192,18 +193,17 @@ class Recorder:
     def begin(self, lms: Lms) -> None:
         """Begin the run with these models."""
         self._lms = lms
-        lms.calls.on_record = self._meter.wrote
-        lms.calls.delivery.recall(self._recalled())
+        lms.calls.on_record, lms.calls.meter = self._meter.wrote, self._meter
+        built = read_run(self.bank.log, self.run, types={"context_built"}, resolve=True).context
+        lms.calls.delivery.recall(_recalled(built))
+        lms.calls.giving_way.offer((PromptPart("manual", *_manuals(self.tools)), *_layers(built)))
         self._meter.begin()
         self._began = self._clock()
 
-    def _recalled(self) -> dict[str, tuple[str, ...]]:
-        """Return the items that the run's context quotes, with their quotes."""
-        built = read_run(self.bank.log, self.run, types={"context_built"}, resolve=True).context
-        if built is None:
-            return {}
-        quoted = "\n".join(text for text in built.texts if isinstance(text, str))
-        return lesson_texts(quoted, dict.fromkeys(built.items, ""))
+    @property
+    def giving_way(self) -> GivingWay:
+        """What of the run's prompts may give way to the model's context."""
+        return self._lms.calls.giving_way if self._lms is not None else GivingWay()
 
     def next_step(self) -> int:
         """Begin a step, and return its index, from 1, which is recorded with calls of tools and models.
@@ -282,6 +282,13 @@ class Recorder:
             return msgspec.structs.replace(kept, error_code="not_recorded", error=reason)
         return result
 
+    def ending_of(self, code: str, message: str) -> Ending:
+        """Return the end of a run that an error ended; where no further call fits its bounds, it is at a limit."""
+        if code != "bound_spent" or self._meter.bound_of_models is None:
+            return Ending("failed", None, code, message)
+        self._bound = self._meter.bound_of_models
+        return Ending("forced_at_limit", None, code, message)
+
     def _end(self, result: RunResult) -> RunFinished:
         # A failed run has no answer, which differs from an empty one.
         answered = result.outcome != "failed"
@@ -327,6 +334,27 @@ class Recorder:
         broken = self._lms.calls.broken if self._lms is not None else None
         if broken is not None:
             raise RunStopped(broken.code, broken.message) from broken
+
+
+def _recalled(built: ContextBuilt | None) -> dict[str, tuple[str, ...]]:
+    """Return the items that the run's context quotes, with their quotes."""
+    if built is None:
+        return {}
+    quoted = "\n".join(text for text in built.texts if isinstance(text, str))
+    return lesson_texts(quoted, dict.fromkeys(built.items, ""))
+
+
+def _manuals(tools: Toolbox) -> tuple[str, str]:
+    """Return the manual as prompts hold it, and one of the calls alone."""
+    calls = "\n".join(f"- `{each.usage}`" for each in tools.manual() if not each.rare)
+    return tools.manual_text(), calls
+
+
+def _layers(built: ContextBuilt | None) -> list[PromptPart]:
+    """Return the layers of the run's context that may give way, in order."""
+    texts = {} if built is None else dict(zip((use.layer for use in built.layers), built.texts, strict=False))
+    found = ((name, texts.get(name)) for name in LAYERS_GIVING_WAY)
+    return [PromptPart(name, text) for name, text in found if isinstance(text, str)]
 
 
 # ---------------------------------------------------------------- executors
@@ -397,7 +425,7 @@ class Executor(ABC):
                 ending = self.work(encodable(task), encodable(context), tools, recorder, lms, limits)
             ending = checked_result(ending, Ending, type(self).__name__, self)
         except Exception as error:
-            ending = Ending("failed", None, *failure_of(error))
+            ending = recorder.ending_of(*failure_of(error))
         submission = ending.submission or Submission(answer="")
         return recorder.finished(
             RunResult(

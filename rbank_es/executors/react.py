@@ -95,7 +95,7 @@ class RecordedReAct(dspy.ReAct):
         def ask_with(by_a_line: int) -> Any:
             return ask(predict, **inputs, trajectory=self._shown.text(steps, by_a_line, advise=advise))
 
-        given, self._by_a_line = ask_shortened(ask_with, self._by_a_line, len(steps))
+        given, self._by_a_line = ask_shortened(ask_with, self._by_a_line, len(steps), self._recorder.giving_way)
         return given
 
 

@@ -146,5 +146,5 @@ class RecordedRLM(_RLM):
             shown = self._shown.text(steps, by_a_line, advise=advise)
             return ask(predict, **self._inputs, **inputs, **{_HISTORY: shown})
 
-        given, self._by_a_line = ask_shortened(ask_with, self._by_a_line, len(steps))
+        given, self._by_a_line = ask_shortened(ask_with, self._by_a_line, len(steps), self._recorder.giving_way)
         return given

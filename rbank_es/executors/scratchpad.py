@@ -103,5 +103,5 @@ class _Pad:
 
         # Once shortened, a history stays so, because the model's limit doesn't grow.
         earlier = max(self._shown_by_a_line, len(steps) - self._limits.history_entries)
-        given, self._shown_by_a_line = ask_shortened(ask_with, earlier, len(steps))
+        given, self._shown_by_a_line = ask_shortened(ask_with, earlier, len(steps), self._recorder.giving_way)
         return given

@@ -61,7 +61,7 @@ class SubCalls:
 
     def _take(self, prompts: Sequence[str]) -> None:
         number = len(prompts)
-        excess = self._meter.room_for_text("".join(prompts))
+        excess = self._meter.room_for_text("".join(prompts)) or self._meter.room_for_prompts(prompts)
         if excess is not None:
             raise RuntimeError(f"{excess.message}; {excess.hint}")
         with self._mutex:

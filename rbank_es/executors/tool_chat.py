@@ -190,7 +190,7 @@ class _Conversation:
             return _unreadable(given.text, cut)
 
         given: LmResponse | Unreadable
-        given, self._left_out = ask_shortened(ask_with, self._left_out, len(self._turns))
+        given, self._left_out = ask_shortened(ask_with, self._left_out, len(self._turns), self._recorder.giving_way)
         return given
 
     def _messages(self, left_out: int, told: str) -> list[LmMessage]:

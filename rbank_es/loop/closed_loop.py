@@ -33,6 +33,7 @@ from rbank_es.loop.history import (
     is_of_proposals,
     task_key,
 )
+from rbank_es.loop.loop_spend import LoopBounds, LoopSpend
 from rbank_es.loop.resources import LoopResources, check_source
 from rbank_es.loop.rollouts import Rollout, Spread, side_by_side, spread_of
 from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, execute
@@ -112,6 +113,7 @@ def run_closed_loop(
     *,
     again: bool = False,
     curriculum: Curriculum | None = None,
+    bounds: LoopBounds | None = None,
     on_task: OnTask | None = None,
     on_result: OnResult | None = None,
     **parts: Any,
@@ -126,6 +128,7 @@ def run_closed_loop(
         again: whether to repeat the tasks that this bank has under these settings.
         curriculum: when the level of tasks rises; without it, they are run as given. An interrupted loop goes on with
             what was begun, in its order, and decides about the others by what came of that.
+        bounds: what the loop may spend; once that is spent, no further task is begun.
         on_task: called before each task.
         on_result: called with each result.
         parts: of `LoopResources`, for those who bring a model, an interpreter or an executor of their own.
@@ -133,7 +136,7 @@ def run_closed_loop(
     Raises:
         BadInput: repeated ids, a task about another ontology, another process with the same loop.
         LmFailed, SandboxUnavailable, MissingExtra: every run would fail; nothing was recorded.
-        LoopStopped: a run failed, and the next would fail in the same way.
+        LoopStopped: a run failed, and the next would fail in the same way; or a bound of the loop is spent.
         LogError: the bank can't be written.
     """
     todo = tuple(tasks)
@@ -151,7 +154,10 @@ def run_closed_loop(
             resources.runs_to_come = loop.runs_to_come(todo)
             if resources.runs_to_come:
                 resources.require_tool_calls()
+            spend = LoopSpend(bank, bounds or LoopBounds())
             for number, (task, chosen) in enumerate(loop.order(todo, results, curriculum), 1):
+                with _resumable(again):
+                    spend.check(results[-1].run if results else "")
                 if on_task is not None:
                     on_task(task, number, len(todo))
                 with _resumable(again):

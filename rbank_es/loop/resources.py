@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from rbank_es import __version__, limits
 from rbank_es.bank.registrations import as_registered
 from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
@@ -270,9 +272,12 @@ def check(settings: LoopSettings, *, models: bool = True, sandbox: bool = True) 
     # First, because without its extra no key helps.
     chosen = executor_class(settings.executor)
     if models:
+        from rbank_es.models.live_model import require_prices
         from rbank_es.models.run_models import check_choices
 
         check_choices(settings.choices)
+        if settings.bounds.run_usd is not UNSET:
+            require_prices([settings.lm, settings.sub_lm or settings.lm])
     if sandbox and not settings.unsafe_local and chosen.runs_code:
         from rbank_es.sandbox.deno import ready_runtime
 

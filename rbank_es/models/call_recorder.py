@@ -21,6 +21,7 @@ from rbank_es.events.derived_ids import request_key
 from rbank_es.events.event import Settings, Timer
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
+from rbank_es.limits import reply_limits
 from rbank_es.models.choice import CONTEXT_TOKENS
 from rbank_es.models.context_length import TokenEstimates, length_in, room_for_reply
 from rbank_es.models.lm_request import LmRequest, LmResponse, canonical
@@ -35,8 +36,10 @@ from rbank_es.models.model_call import (
     failed,
     wait_s,
 )
+from rbank_es.models.prompt_parts import GivingWay
 from rbank_es.models.reply_syntax import parsed_json
 from rbank_es.system.error_messages import foreign_words
+from rbank_es.tools.runtime.run_meter import RunMeter
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -76,6 +79,9 @@ class RunCalls:
         self.broken: LmFailed | None = None
         self.silent: LmFailed | None = None
         self._spoken, self._unanswered = False, 0
+        self.meter = RunMeter()
+        """Counts what the run spends, against its bounds."""
+        self.giving_way = GivingWay()
         self.estimates = TokenEstimates()
         self.context_tokens: dict[str, int] = {}
         """The tokens that a model reads, by its name, where it refused a longer request and told how many."""
@@ -225,19 +231,31 @@ class RecordingEngine:
 
     def _fitted(self, request: LmRequest) -> LmRequest:
         """Return the request with a bound of the reply that the context has room for beside the prompt."""
+        if self._role == "agent":
+            request = self._calls.giving_way.shortened(request)
         length = self._context_tokens or self._calls.context_tokens.get(self._name)
-        if length is None:
+        # Sub-calls come side by side: there is room for them before any is made.
+        left = self._calls.meter.tokens_left if self._role == "agent" else None
+        if self._role == "agent" and self._calls.meter.usd_left == 0:
+            raise failed("bound_spent", "the prompt was not sent: the run has spent its US dollars")
+        if length is None and left is None:
             return request
         prompt, most = self._calls.estimates.tokens(self._name, request.words), request.config.get("max_tokens")
-        room = room_for_reply(length, prompt, most)
-        if room is None:
-            words = (
-                f"about {prompt:,} tokens leave no room for a reply in the {length:,} that the model reads and writes"
-            )
-            raise failed("context_too_long", f"the prompt was not sent: {words}")
-        if most is None or room >= most:
+        if length is not None:
+            most = room_for_reply(length, prompt, most)
+            if most is None:
+                room = f"no room for a reply in the {length:,} that the model reads and writes"
+                raise failed("context_too_long", f"the prompt was not sent: about {prompt:,} tokens leave {room}")
+        if left is not None:
+            # Without a bound of the reply, that of the run couldn't be kept.
+            most = min(left - prompt, most or left)
+            if most < reply_limits.REPLY_TOKENS_LEAST:
+                raise failed(
+                    "bound_spent", f"the prompt was not sent: about {prompt:,} tokens are too many for the run"
+                )
+        elif "max_tokens" not in request.config:
             return request
-        return msgspec.structs.replace(request, config={**request.config, "max_tokens": room})
+        return msgspec.structs.replace(request, config={**request.config, "max_tokens": most})
 
     def _measure(self, request: LmRequest, event: LmCalled) -> None:
         """Take what the server said of a prompt's tokens, and of those that it reads, for the prompts to come."""
@@ -260,6 +278,7 @@ class RecordingEngine:
             model=self._name,
             step=step,
             parameters={**self._parameters, **_temperature(data)},
+            gave_way=self._calls.giving_way.names if self._role == "agent" else (),
             request_key=request_key(text),
             request=text if len(text.encode()) <= limits.LM_REQUEST_BYTES else None,
         )

@@ -11,6 +11,7 @@ from collections.abc import Collection
 
 from rbank_es import limits
 from rbank_es.limits import reply_limits
+from rbank_es.system.token_estimate import estimated_tokens
 
 TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "context_exceeded"})
 """Codes and types in the bodies of OpenAI, of llama.cpp, and of servers built like it."""
@@ -40,16 +41,6 @@ def length_in(said: str) -> int | None:
 
 
 # ---------------------------------------------------------------- tokens
-
-
-def estimated_tokens(text: str) -> int:
-    """Return the tokens that a text has at most, but for rare scripts: three ASCII characters a token, else two bytes.
-
-    English and SPARQL have about four, IRIs and numbers about three; other scripts one to three bytes a token.
-    """
-    encoded = len(text.encode("utf-8", "surrogatepass"))
-    ascii_chars = encoded if text.isascii() else sum(map(str.isascii, text))
-    return -(-ascii_chars // 3) + -(-(encoded - ascii_chars) // 2)
 
 
 class TokenEstimates:

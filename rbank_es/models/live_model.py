@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 from rbank_es.errors import BadInput, MissingExtra
 from rbank_es.events.event import Settings
 from rbank_es.events.run_events import Role
 from rbank_es.models.choice import FUNCTION, LmChoice, on_this_machine
+from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
 from rbank_es.models.model_call import Model, failed
 from rbank_es.models.parameters import bounded_parameters
 
@@ -59,6 +61,32 @@ def reply_bounds(choice: LmChoice, role: Role) -> Settings:
     if openai_name(choice) is None and not choice.api_base and not choice.model.startswith("ollama"):
         return choice.parameters
     return bounded_parameters(role, choice.model, choice.parameters)
+
+
+def require_prices(choices: Iterable[LmChoice]) -> None:
+    """Raise `BadInput` for a model that no list has prices of: a bound in money could not be kept."""
+    for choice in choices:
+        if not _is_priced(choice):
+            raise BadInput(
+                f"no list has prices of {choice.name}, so a bound in US dollars can't be kept: bound its tokens, "
+                "--bound run_tokens=N"
+            )
+
+
+def _is_priced(choice: LmChoice) -> bool:
+    if choice.scripted or address_of(choice) is not None:
+        return False
+    from rbank_es.models.dspy_calls import price_of
+    from rbank_es.models.dspy_model import route_of
+
+    name, route = openai_name(choice), None
+    if name is None and (route := route_of(choice)) is None:
+        return False
+    provider, model = ("openai", str(name)) if route is None else (route.provider, route.model)
+    request = LmRequest.of(choice.model, [{"role": "user", "content": "1"}], {})
+    usage = {"input_tokens": 1_000, "output_tokens": 1_000, "total_tokens": 2_000}
+    said = LmResponse(model=model, message=LmMessage.of("assistant", "1"), finish_reason="stop", usage=usage)
+    return price_of(request, said, provider, model) is not None
 
 
 def require_key(choice: LmChoice) -> str:

@@ -19,7 +19,7 @@ from rbank_es.limits import reply_limits
 from rbank_es.models.answer_bounds import AnswerDeadline, Result, bounded, run_within
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.completion_stream import CompletionStream
-from rbank_es.models.context_length import estimated_tokens, length_in, says_too_long
+from rbank_es.models.context_length import length_in, says_too_long
 from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
 from rbank_es.models.model_call import (
     UNREADABLE,
@@ -33,6 +33,7 @@ from rbank_es.models.model_call import (
 )
 from rbank_es.sparql.engines.retry import retry_after_s, utc_now
 from rbank_es.system.error_messages import foreign_words
+from rbank_es.system.token_estimate import estimated_tokens
 
 if TYPE_CHECKING:
     import httpx

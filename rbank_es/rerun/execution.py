@@ -322,6 +322,9 @@ class PlayedMeter(RunMeter):
     def room_for_text(self, text: str) -> None:
         """Leave room for every sub-call, because only those are repeated that were made."""
 
+    def room_for_prompts(self, prompts: Iterable[str]) -> None:
+        """Leave room as `room_for_text` does."""
+
 
 class PlayedResources(LoopResources):
     """The resources of a rerun. Its handles get their recorded keys, because prompts hold them."""

@@ -69,7 +69,7 @@ def free_text_in(annotation: Any, path: str) -> list[str]:
     bare, limits = parts_of(annotation)
     if bare is str:
         return [] if "max_length" in limits else [path]
-    if bare in (int, float, bool, type(None)) or get_origin(bare) is Literal:
+    if bare in (int, float, bool, type(None), msgspec.UnsetType) or get_origin(bare) is Literal:
         return []
     if is_union(bare) or get_origin(bare) in (tuple, dict):
         inner = [part for part in get_args(bare) if part is not Ellipsis]
@@ -157,6 +157,8 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
         return st.booleans()
     if bare is type(None):
         return st.none()
+    if bare is msgspec.UnsetType:
+        return st.just(msgspec.UNSET)
     if get_origin(bare) is Literal:
         return st.sampled_from(get_args(bare))
     if is_union(bare):

@@ -174,11 +174,11 @@ class ExecutorContract:
 
     def test_a_prompt_that_is_too_long_without_any_step_fails_the_run(self, tmp_path: Path) -> None:
         too_long = LmFailed("context_too_long", "too long", "choose another model")
-        made = self.setting(tmp_path, *[self.calls("find", word="rock")] * 3, *[too_long] * 3)
+        made = self.setting(tmp_path, *[self.calls("find", word="rock")] * 3, *[too_long] * 9)
         result = made.run(self.name, self.interpreters)
         assert (result.outcome, result.error_code, result.iterations) == ("failed", "context_too_long", 3)
         assert made.end.error_code == "context_too_long" and "too long" in str(made.end.error)
-        first = self.setting(tmp_path / "first", too_long).run(self.name, self.interpreters)
+        first = self.setting(tmp_path / "first", *[too_long] * 9).run(self.name, self.interpreters)
         assert (first.outcome, first.error_code, first.iterations) == ("failed", "context_too_long", 0)
 
     def test_a_forced_answer_is_asked_for_with_a_shorter_history_too(self, tmp_path: Path) -> None:

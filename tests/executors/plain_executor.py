@@ -63,7 +63,7 @@ class Plain(Executor):
 
         for index in range(1, limits.iterations + 1):
             recorder.next_step()
-            action, left_out = ask_shortened(ask, left_out, len(recorder.steps))
+            action, left_out = ask_shortened(ask, left_out, len(recorder.steps), recorder.giving_way)
             if isinstance(action, Unreadable):
                 output, fault, submission = ERROR + action.reason, action.code, None
                 step = RunStep(index=index, reasoning=action.reply, output=output, fault=fault)
@@ -75,7 +75,8 @@ class Plain(Executor):
             if submission is not None:
                 return Ending("submitted", submission)
         final = "\nGive the answer now: {" + ", ".join(FIELDS) + "}"
-        return force_answer(recorder, lambda: ask_shortened(lambda n: ask(n, final), left_out, len(recorder.steps))[0])
+        steps, giving_way = len(recorder.steps), recorder.giving_way
+        return force_answer(recorder, lambda: ask_shortened(lambda n: ask(n, final), left_out, steps, giving_way)[0])
 
 
 def parsed(reply: str) -> dict[str, Any]:

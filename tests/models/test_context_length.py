@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.context_length import TokenEstimates, estimated_tokens, length_in, room_for_reply, says_too_long
+from rbank_es.models.context_length import TokenEstimates, length_in, room_for_reply, says_too_long
 from rbank_es.models.recorded_model import RecordedModel
+from rbank_es.system.token_estimate import estimated_tokens
 from tests.models import openai_server as says
 from tests.models.openai_server import openai_server
 from tests.models.runs import ask, called, models

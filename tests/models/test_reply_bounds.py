@@ -95,3 +95,13 @@ def test_a_bound_of_one_role_is_sent_in_that_role_alone(tmp_path: Path) -> None:
 def test_a_parameter_of_one_role_that_no_request_can_hold_is_refused_before_anything_is_made() -> None:
     with pytest.raises(BadInput, match="can't be given the argument foo"):
         check_choices({"agent": LmChoice(model="script:x", arguments={"judge.foo": 1})})
+
+
+@pytest.mark.parametrize("client", ["ollama_chat/small", "hosted_vllm/small"])
+def test_a_server_of_ones_own_gets_its_bounds_through_other_clients_too(tmp_path: Path, client: str) -> None:
+    with openai_server(["nine"]) as server:
+        choice = LmChoice(model=client, api_base=server.url)
+        with models(tmp_path, choice) as (_, lms):
+            lms.ask("judge", TALK)
+    [sent] = server.requests
+    assert (sent["max_tokens"], sent["stop"]) == (512, [END_MARKER])

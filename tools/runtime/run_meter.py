@@ -13,11 +13,14 @@ from math import inf
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from rbank_es.errors import BadInput
-from rbank_es.events import Event, ToolCalled
+from rbank_es.events import Event, LmCalled, ToolCalled
 from rbank_es.events.event import Timer
 from rbank_es.events.run_events import DEFAULT_BOUNDS, RunBounds
+from rbank_es.limits import reply_limits
+from rbank_es.system.token_estimate import estimated_tokens
 
 
 class Excess(NamedTuple):
@@ -52,6 +55,8 @@ class RunMeter:
         self._of_step, self._of_run = _Counts(), _Counts()
         self.answered = 0
         """Calls of tools in this step that succeeded."""
+        self._tokens, self._usd = 0, 0.0
+        self._last_tokens, self._last_usd = 0, 0.0
         self._refused: Excess | None = None
         self._recorded: set[str] = set()
 
@@ -113,6 +118,45 @@ class RunMeter:
         costs = _costs(events)
         with self._mutex:
             self._add(**costs)
+            for event in events:
+                if isinstance(event, LmCalled):
+                    self._pay(event)
+
+    def _pay(self, call: LmCalled) -> None:
+        if call.role not in ("agent", "sub"):
+            return
+        tokens, usd = tokens_of(call), call.cost_usd or 0.0
+        self._tokens, self._usd = self._tokens + tokens, self._usd + usd
+        if call.role == "agent":
+            self._last_tokens, self._last_usd = tokens, usd
+
+    @property
+    def tokens_left(self) -> int | None:
+        """Tokens that the run may still spend; None without a bound."""
+        with self._mutex:
+            most = self.bounds.run_tokens
+            return None if most is UNSET else max(0, most - self._tokens)
+
+    @property
+    def usd_left(self) -> float | None:
+        """US dollars that the run may still spend; None without a bound."""
+        with self._mutex:
+            most = self.bounds.run_usd
+            return None if most is UNSET else max(0.0, most - self._usd)
+
+    @property
+    def bound_of_models(self) -> str | None:
+        """The bound on what models may spend that keeps a call from being made, by its name; None without one."""
+        if self.usd_left == 0:
+            return "run_usd"
+        return None if self.bounds.run_tokens is UNSET else "run_tokens"
+
+    def room_for_prompts(self, prompts: Iterable[str]) -> Excess | None:
+        """Return the bound that leaves no room for sub-calls with these prompts, None if there is room."""
+        left, usd_left = self.tokens_left, self.usd_left
+        if left is not None and left < sum(estimated_tokens(each) + reply_limits.SUB_REPLY_TOKENS for each in prompts):
+            return _excess("run_tokens", self.bounds)
+        return _excess("run_usd", self.bounds) if usd_left is not None and usd_left <= 0 else None
 
     def is_first(self, excess: Excess) -> bool:
         """Return whether a refusal is the first for its bound in this step: the others are not recorded."""
@@ -128,10 +172,19 @@ class RunMeter:
         with self._mutex:
             if self._refused is not None:
                 return self._refused
-            over = self._of_run.log_bytes >= self.bounds.run_log_bytes
-        if over:
-            return _excess("run_log_bytes", self.bounds)
+            over = self._over()
+        if over is not None:
+            return _excess(over, self.bounds)
         return _excess("run_wall_s", self.bounds) if self.run_left_s <= 0 else None
+
+    def _over(self) -> str | None:
+        """Return the bound that leaves no room for a step and, where the model is paid for, the answer after it."""
+        if self._of_run.log_bytes >= self.bounds.run_log_bytes:
+            return "run_log_bytes"
+        tokens, usd = self.bounds.run_tokens, self.bounds.run_usd
+        if tokens is not UNSET and self._tokens + 2 * self._last_tokens > tokens:
+            return "run_tokens"
+        return "run_usd" if usd is not UNSET and self._usd + 2 * self._last_usd > usd else None
 
     def _excess(self, **more: int) -> Excess | None:
         for scope, counts in (("run", self._of_run), ("step", self._of_step)):
@@ -163,6 +216,8 @@ _WORDS = {
     "payload_bytes": "{number:,} bytes of payloads kept",
     "log_bytes": "{number:,} bytes recorded",
     "wall_s": "{number:,g} seconds",
+    "tokens": "{number:,} tokens",
+    "usd": "{number:,g} US dollars",
 }
 
 
@@ -185,6 +240,16 @@ def _costs(events: Iterable[Event]) -> dict[str, int]:
     return {"payload_bytes": kept, "log_bytes": sum(map(size_of, events))}
 
 
+def tokens_of(call: LmCalled) -> int:
+    """Return the tokens of a call, prompt and reply; of an answer that nobody counted, an estimate.
+
+    A call without an answer has those that were reported.
+    """
+    answered = call.response is not None
+    parts = ((call.tokens_in, call.request), (call.tokens_out, call.response))
+    return sum(n if n is not None else estimated_tokens(str(text or "")) if answered else 0 for n, text in parts)
+
+
 def size_of(event: Event) -> int:
     """Return the bytes of an event as JSON, but for its envelope and its duration.
 
@@ -197,8 +262,8 @@ def size_of(event: Event) -> int:
 
 
 def check_bounds(bounds: RunBounds) -> None:
-    """Raise `BadInput` unless every bound is a finite number above 0."""
+    """Raise `BadInput` unless every bound that there is is a finite number above 0."""
     for name in RunBounds.__struct_fields__:
         number = getattr(bounds, name)
-        if not 0 < number < inf:
+        if number is not UNSET and not 0 < number < inf:
             raise BadInput(f"the bound {name} is {number}: give a number above 0")

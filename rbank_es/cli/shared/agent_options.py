@@ -75,7 +75,7 @@ server_options = decorated(
 
 bound_option = click.option(
     "--bound", "bounds", metavar="NAME=N", multiple=True,
-    help="A bound of each step or run, such as step_calls=50 or run_wall_s=600; see docs/executors.md.",
+    help="A bound of each step or run, such as step_calls=50 or run_tokens=90000; see docs/executors.md.",
 )  # fmt: skip
 
 memory_graph_option = click.option(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from io import BufferedReader
 
     from rbank_es.judging.judge_protocol import Judge
+    from rbank_es.loop.loop_spend import LoopBounds
     from rbank_es.projections.view import View
     from rbank_es.system.registry import Registry
 
@@ -56,7 +57,23 @@ def parse_bounds(texts: Sequence[str]) -> RunBounds:
     """
     from rbank_es.tools.runtime.run_meter import check_bounds
 
-    known, named = RunBounds.__struct_fields__, dict[str, Any]()
+    bounds = RunBounds(**_named_bounds(texts, RunBounds.__struct_fields__))
+    check_bounds(bounds)
+    return bounds
+
+
+def parse_loop_bounds(texts: Sequence[str]) -> tuple[RunBounds, LoopBounds]:
+    """Return the bounds of a run and of its loop, as `parse_bounds` does."""
+    from rbank_es.loop.loop_spend import LoopBounds
+
+    of_loop = LoopBounds.__struct_fields__
+    named = _named_bounds(texts, (*RunBounds.__struct_fields__, *of_loop))
+    of_run = parse_bounds([f"{name}={number}" for name, number in named.items() if name not in of_loop])
+    return of_run, LoopBounds(**{name: number for name, number in named.items() if name in of_loop})
+
+
+def _named_bounds(texts: Sequence[str], known: Sequence[str]) -> dict[str, Any]:
+    named = dict[str, Any]()
     for text in texts:
         name, _, number = (part.strip() for part in text.partition("="))
         if name not in known:
@@ -64,13 +81,11 @@ def parse_bounds(texts: Sequence[str]) -> RunBounds:
         if name in named:
             raise BadInput(f"--bound {name} is given twice; give it once")
         try:
-            # Seconds may be fractions; all other bounds are counts.
-            named[name] = float(number) if name.endswith("_s") else int(number)
+            # Seconds and dollars may be fractions; all other bounds are counts.
+            named[name] = float(number) if name.endswith(("_s", "_usd")) else int(number)
         except ValueError:
             raise BadInput(f"{text!r} is not a bound: write a name and a number, such as step_calls=50") from None
-    bounds = RunBounds(**named)
-    check_bounds(bounds)
-    return bounds
+    return named
 
 
 class RegisteredName(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.2 only

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.output import (
@@ -24,6 +26,7 @@ from rbank_es.models.scripted_model import CHARS_A_TOKEN
 if TYPE_CHECKING:
     from rbank_es.context.assembly import Context
     from rbank_es.events.run_events import RunBounds
+    from rbank_es.loop.loop_spend import LoopBounds
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
@@ -35,12 +38,21 @@ BOUNDS = {
     "log_bytes": "bytes written to the log",
     "code_s": "seconds of code alone",
     "wall_s": "seconds with tools",
+    "tokens": "tokens of the agent and its sub-calls",
+    "usd": "US dollars of the agent and its sub-calls",
 }
 """What the bounds limit, by their names without `step_` and `run_`."""
 
 
 def print_dry_run(
-    tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank | None, *, again: bool, as_json: bool
+    tasks: Sequence[Task],
+    settings: LoopSettings,
+    of_loop: LoopBounds,
+    source: Source,
+    bank: Bank | None,
+    *,
+    again: bool,
+    as_json: bool,
 ) -> None:
     """Print the context of each task and an estimate of its calls; finished tasks have none, unless run `again`."""
     done = _done_tasks(tasks, settings, source, bank) if bank is not None and not again else set()
@@ -55,12 +67,13 @@ def print_dry_run(
             {"task": task.id, "question": task.question, "context": built.text, "budget": built.rows(), "calls": each}
             for task, built, each in zip(tasks, contexts, calls, strict=True)
         ]
-        echo_json({"written": False, "settings": settings.facts(), "config_digest": settings.digest, "tasks": facts})
+        said = {"written": False, "settings": settings.facts(), "loop_bounds": of_loop}
+        echo_json({**said, "config_digest": settings.digest, "tasks": facts})
         return
     for task, built, each in zip(tasks, contexts, calls, strict=True):
         _print_task(task, built, each)
     _print_totals(calls, len(tasks))
-    _print_bounds(settings.bounds)
+    _print_bounds(settings.bounds, of_loop)
 
 
 def _done_tasks(tasks: Sequence[Task], settings: LoopSettings, source: Source, bank: Bank) -> set[str]:
@@ -96,11 +109,19 @@ def _print_totals(calls: Sequence[Sequence[CallEstimate]], tasks: int) -> None:
     )
 
 
-def _print_bounds(bounds: RunBounds) -> None:
+def _print_bounds(bounds: RunBounds, of_loop: LoopBounds) -> None:
     echo_heading("bounds of a run and of each of its steps")
     rows: list[list[Cell]] = [
-        [f"{name}: {words}", *(getattr(bounds, f"{scope}_{name}", None) for scope in ("step", "run"))]
+        [f"{name}: {words}", *(_bound(bounds, f"{scope}_{name}") for scope in ("step", "run"))]
         for name, words in BOUNDS.items()
     ]
     echo_table(["", "step", "run"], rows)
     echo_paragraph("Past one of them tools refuse, a step is stopped, or the run is asked for its answer.")
+    for name in of_loop.__struct_fields__:
+        if (most := getattr(of_loop, name)) is not None:
+            echo_paragraph(f"Once the loop has spent {most:,g} ({name}), it begins no further task.")
+
+
+def _bound(bounds: RunBounds, name: str) -> int | float | None:
+    number = getattr(bounds, name, None)
+    return None if number is UNSET else number
