@@ -23,7 +23,7 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.items import Item
-from rbank_es.projections.lineage import LineageNode
+from rbank_es.projections.lineage_edges import LineageNode
 
 ROOT = Item.make("Given to every run", "It misled all of them.", "success")
 NODES_A_RUN = 7

@@ -28,8 +28,8 @@ from rbank_es.experiments.plan import trials
 from rbank_es.experiments.report import write_report
 from rbank_es.experiments.report_check import check_report
 from rbank_es.experiments.run_rows import rows_of
-from rbank_es.experiments.suite import load_suite
 from rbank_es.experiments.suite_script import script_of
+from rbank_es.experiments.task_suite import load_suite
 from rbank_es.experiments.trial import tables_of
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import TrialPlace, base_place

@@ -31,8 +31,8 @@ from rbank_es.experiments.experiment_run import run_experiment
 from rbank_es.experiments.generated_suite import ONTOLOGY_FILE, generate
 from rbank_es.experiments.materials import Materials, gather
 from rbank_es.experiments.plan import ordered_tasks
-from rbank_es.experiments.suite import Suite
 from rbank_es.experiments.suite_script import script_of
+from rbank_es.experiments.task_suite import Suite
 from rbank_es.experiments.trial import tables_of
 from rbank_es.loop import run_closed_loop
 from rbank_es.models.choice import LmChoice

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from rbank_es.projections.lineage import LineageEdge, LineageNode
+from rbank_es.projections.lineage_edges import LineageEdge, LineageNode
 
 BEARINGS = frozenset({"born_as", "supports"})
 """Relations by which a decision leads to an item."""

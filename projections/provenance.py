@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from rbank_es.projections.item_spans import TIMED, span_edges
-from rbank_es.projections.lineage import ENDINGS
+from rbank_es.projections.lineage_edges import ENDINGS
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View

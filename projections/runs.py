@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
 from rbank_es.events.codec import encode_json
-from rbank_es.projections.leakage import CONTEXT_FLAGS, LARGE_RETURNS
+from rbank_es.projections.leakage_rows import CONTEXT_FLAGS, LARGE_RETURNS
 from rbank_es.projections.paged_view import OF_RUN, PagedView
 from rbank_es.projections.projection import Insert, Projection, Put, Table, words_of
 

@@ -17,7 +17,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadSearch
 from rbank_es.events import Hit, MemoriesRetrieved, PolicyChoice, WithheldHit
-from rbank_es.projections.lineage import LineageEdge, LineageNode
+from rbank_es.projections.lineage_edges import LineageEdge, LineageNode
 from rbank_es.projections.search_result import FoundItem, SearchResult, found_item
 from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.usage import counted_at

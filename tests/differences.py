@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.bank.difference import Difference
+from rbank_es.bank.bank_difference import Difference
 
 
 def states_in(found: Difference | Mapping[str, Any]) -> dict[str, tuple[str | None, str | None]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from rbank_es.projections.lineage import LineageEdge, LineageNode
+from rbank_es.projections.lineage_edges import LineageEdge, LineageNode
 
 LATE = ("born_as", "supports", "made", "restored", "admitted")
 """Relations to what was perhaps there before."""

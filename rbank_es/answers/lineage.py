@@ -15,7 +15,7 @@ from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import type_of
 from rbank_es.events.event_sentences import summary
 from rbank_es.limits import answer_limits
-from rbank_es.projections.lineage import LineageNode
+from rbank_es.projections.lineage_edges import LineageNode
 
 if TYPE_CHECKING:
     from rbank_es.bank.lineage_graph import Branch, LineageGraph, Walk

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.absorption_plan import AbsorptionPlan, Refusal, plan_absorption
+from rbank_es.bank.bank_difference import ActDifference, BankFacts, compared, difference_as, facts_of
 from rbank_es.bank.corrector import Corrector
 from rbank_es.bank.decisions import Latest, append_decided
-from rbank_es.bank.difference import ActDifference, BankFacts, compared, difference_as, facts_of
 from rbank_es.bank.foreign_events import fresh, texts_in, without
 from rbank_es.errors import BadInput
 from rbank_es.events import (

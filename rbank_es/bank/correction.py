@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from rbank_es.bank.difference import ActDifference
+from rbank_es.bank.bank_difference import ActDifference
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.state import State
 from rbank_es.state.bank_state import ItemState, Pair

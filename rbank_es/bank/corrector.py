@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from rbank_es import limits
+from rbank_es.bank.bank_difference import ActDifference, difference, difference_as
 from rbank_es.bank.canonical import Canon, parts_of, pieces
 from rbank_es.bank.correction import (
     Correction,
@@ -25,7 +26,6 @@ from rbank_es.bank.correction import (
     tainted_items,
 )
 from rbank_es.bank.decisions import Basis, Latest, optimistically
-from rbank_es.bank.difference import ActDifference, difference, difference_as
 from rbank_es.bank.lessons_to_draw import lessons_to_draw
 from rbank_es.bank.reconciler import completed, fits
 from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted

@@ -36,9 +36,9 @@ from rbank_es.system.progress import OnProgress
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
     from rbank_es.bank.absorption import Absorption
+    from rbank_es.bank.bank_difference import ActDifference
     from rbank_es.bank.correction import Correction
     from rbank_es.bank.decisions import Basis
-    from rbank_es.bank.difference import ActDifference
     from rbank_es.state import ItemStatus, Pair, State
     from rbank_es.state.bank_state import ItemRecord
 

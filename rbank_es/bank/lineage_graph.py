@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from rbank_es.limits import answer_limits
 from rbank_es.projections.item_spans import TIMED
-from rbank_es.projections.lineage import ENDINGS, LineageEdge, LineageNode
+from rbank_es.projections.lineage_edges import ENDINGS, LineageEdge, LineageNode
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from rbank_es.bank.bank_difference import Difference, ItemDifference
 from rbank_es.bank.canonical import counts
-from rbank_es.bank.difference import Difference, ItemDifference
 from rbank_es.events.memory_events import Action
 from rbank_es.state import Pair, State
 

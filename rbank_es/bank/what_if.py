@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rbank_es import limits
+from rbank_es.bank.bank_difference import Difference, RunDifference, RunValues, difference, difference_as
 from rbank_es.bank.correction import verdict_on
 from rbank_es.bank.decision_timeline import TIMELINE_TYPES, DecisionTimeline
-from rbank_es.bank.difference import Difference, RunDifference, RunValues, difference, difference_as
 from rbank_es.bank.foreign_events import words_of
 from rbank_es.bank.lessons_to_draw import lessons_to_draw
 from rbank_es.bank.supposed_differences import (

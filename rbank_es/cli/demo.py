@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.bank.difference import difference
+from rbank_es.bank.bank_difference import difference
 from rbank_es.cli.dashboard import print_page, purpose_of, write_dashboard
 from rbank_es.cli.replay import print_items
 from rbank_es.cli.search import print_hits

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from rbank_es.experiments.definition import Condition, Experiment
     from rbank_es.experiments.materials import Materials
     from rbank_es.experiments.plan import ExperimentPlan, Prices, RolePlan
-    from rbank_es.experiments.suite import Suite
+    from rbank_es.experiments.task_suite import Suite
     from rbank_es.experiments.trial import TrialOutcome
     from rbank_es.loop.closed_loop import TaskResult
     from rbank_es.models.choice import LmChoice
@@ -252,7 +252,7 @@ def _chosen(loaded: Experiment, given: dict[str, Any]) -> Experiment:
 
 def _materials(chosen: Experiment, name: str, given: dict[str, Any], stack: ExitStack) -> Materials:
     from rbank_es.experiments.materials import gather
-    from rbank_es.experiments.suite import load_suite
+    from rbank_es.experiments.task_suite import load_suite
 
     folder = Path(name).parent if Path(name).suffix == ".toml" else Path()
     beside = folder / chosen.suite

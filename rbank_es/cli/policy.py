@@ -26,7 +26,7 @@ from rbank_es.errors import BadPolicy
 
 if TYPE_CHECKING:
     from rbank_es.answers.policies import PoliciesAnswer
-    from rbank_es.bank.difference import ActDifference
+    from rbank_es.bank.bank_difference import ActDifference
     from rbank_es.bank.policy_record import PolicyInForce
     from rbank_es.policies import Policy
 

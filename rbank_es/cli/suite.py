@@ -22,8 +22,8 @@ from rbank_es.system.files import write_replacing
 
 if TYPE_CHECKING:
     from rbank_es.experiments.generated_suite import GeneratedSuite, SecondVersion
-    from rbank_es.experiments.suite import Suite
     from rbank_es.experiments.suite_check import EnginePair, SuiteCheck
+    from rbank_es.experiments.task_suite import Suite
     from rbank_es.loop.tasks import Task
 
 
@@ -67,8 +67,8 @@ def check(file: str, given: tuple[str, ...], folder: str | None, online: bool, t
     misleading_sparql, or one made from the gold query); the question holds neither the answer nor a property as the
     data write it; level and family are named. Exits with 1 if any task fails.
     """
-    from rbank_es.experiments.suite import load_suite, suite_path
     from rbank_es.experiments.suite_check import check_suite
+    from rbank_es.experiments.task_suite import load_suite, suite_path
 
     loaded = load_suite(file)
     with ExitStack() as stack, Progress("checking tasks") as progress:
@@ -230,7 +230,7 @@ def import_(
     queries use the same properties are one. QALD names neither. Its questions without a text in the language, or
     without a readable query, are left out and counted.
     """
-    from rbank_es.experiments.suite import Suite, suite_json
+    from rbank_es.experiments.task_suite import Suite, suite_json
 
     if ontology is not None and endpoint is not None:
         raise BadInput("give --ont or --endpoint, not both: a task has one source")
@@ -253,7 +253,7 @@ def _imported(file: str, ontology: str | None, endpoint: str | None, language: s
 
     from rbank_es.experiments.qald import is_qald, parse_qald
     from rbank_es.experiments.query_shape import with_shape
-    from rbank_es.experiments.suite import Suite, load_suite, suite_path
+    from rbank_es.experiments.task_suite import Suite, load_suite, suite_path
 
     path = suite_path(file)
     data = read_at_most(path, limits.TASKS_BYTES, "tasks")
@@ -279,8 +279,8 @@ def script(file: str, place: str, as_json: bool) -> None:
     SCRIPTED: no model runs. It shows that an experiment can be run to its report; what it finds says nothing about a
     model. Every executor can read its turns, every verdict is right, and each run teaches which properties it needed.
     """
-    from rbank_es.experiments.suite import load_suite
     from rbank_es.experiments.suite_script import script_of
+    from rbank_es.experiments.task_suite import load_suite
 
     target, loaded = writable(Path(place)), load_suite(file)
     write_replacing(target, [script_of(loaded).encode()])

@@ -371,7 +371,7 @@ def observed_terms(
 
 def _terms(query: str, prefixes: Mapping[str, str]) -> set[str]:
     from rbank_es.ontology import rdf_names
-    from rbank_es.sparql.parser.query import parse_query
+    from rbank_es.sparql.parser.parsed_query import parse_query
     from rbank_es.sparql.parser.tree import uses
 
     try:

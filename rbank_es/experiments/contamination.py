@@ -108,7 +108,7 @@ def _telling_literals(task: Task) -> Iterable[str]:
 # Kept, because each item that any run of a task was given asks for the literals of the same query.
 @lru_cache(maxsize=1024)
 def _literals(sparql: str, question: str) -> tuple[str, ...]:
-    from rbank_es.sparql.parser.query import parse_query
+    from rbank_es.sparql.parser.parsed_query import parse_query
 
     try:
         tokens = parse_query(sparql).tokens

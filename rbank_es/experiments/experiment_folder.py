@@ -28,7 +28,7 @@ from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.ratings import KnownRatings, known_ratings
 from rbank_es.experiments.run_rows import TrialRun, rows_of
-from rbank_es.experiments.suite import Suite, load_suite
+from rbank_es.experiments.task_suite import Suite, load_suite
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import (
     BANKS,

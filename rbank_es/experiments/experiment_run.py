@@ -36,7 +36,7 @@ from rbank_es.executors.executor import Interpreters, executor_class
 from rbank_es.experiments.definition import Experiment
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import trials
-from rbank_es.experiments.suite import suite_json
+from rbank_es.experiments.task_suite import suite_json
 from rbank_es.experiments.trial import TrialOutcome, patiently, run_trial
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, base_place, read_part, require_own_places
 from rbank_es.limits import experiment_limits, sandbox_limits

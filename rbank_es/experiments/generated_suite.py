@@ -19,7 +19,7 @@ from rbank_es.experiments.class_templates import CLASS_TEMPLATES
 from rbank_es.experiments.generated_ontology import MadeUpWords, MadeUpWorld, make_world, turtle
 from rbank_es.experiments.leading_questions import given_away
 from rbank_es.experiments.relation_templates import RELATION_TEMPLATES
-from rbank_es.experiments.suite import Suite, suite_json
+from rbank_es.experiments.task_suite import Suite, suite_json
 from rbank_es.experiments.template_parts import Draft, Template
 from rbank_es.judging.gold import gold_of
 from rbank_es.limits import experiment_limits

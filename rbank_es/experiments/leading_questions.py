@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rbank_es.judging.result_comparison import value_of
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.parsed_query import ParsedQuery
 from rbank_es.sparql.results import Answer, Cell, Row, row_line
 
 _WORD = re.compile(r"\w+")

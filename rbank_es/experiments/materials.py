@@ -14,8 +14,8 @@ from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import read_at_most
 from rbank_es.experiments.definition import WRITTEN, Condition, Experiment, ModelsByRole
-from rbank_es.experiments.suite import Suite
 from rbank_es.experiments.suite_check import gold_flaw
+from rbank_es.experiments.task_suite import Suite
 
 if TYPE_CHECKING:
     from rbank_es.loop.settings import LoopSettings

@@ -18,7 +18,7 @@ from rbank_es.events.json_input import decode_strict
 from rbank_es.experiments.query_shape import with_shape
 from rbank_es.judging.gold import stored_rows
 from rbank_es.loop.tasks import Task
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.results import Answer, NotResults, from_json
 from rbank_es.system.validation_messages import reason_of
 

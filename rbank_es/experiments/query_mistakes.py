@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.parsed_query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
 
 

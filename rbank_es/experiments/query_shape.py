@@ -11,7 +11,7 @@ from rbank_es.errors import QueryRefused
 from rbank_es.loop.tasks import Task
 from rbank_es.ontology.rdf_names import LABEL, TYPE
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_query
 
 _COUNTING = frozenset({"GROUP", "HAVING", "ORDER", *tree.AGGREGATES})
 _CONDITIONS = frozenset({"FILTER", "OPTIONAL", "MINUS", "UNION", "BIND", "EXISTS"})

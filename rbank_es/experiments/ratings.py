@@ -23,7 +23,7 @@ from rbank_es.system.progress import OnProgress, reported
 
 if TYPE_CHECKING:
     from rbank_es.experiments.definition import Experiment
-    from rbank_es.experiments.suite import Suite
+    from rbank_es.experiments.task_suite import Suite
     from rbank_es.models.choice import LmChoice
 
 

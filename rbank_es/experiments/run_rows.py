@@ -26,7 +26,7 @@ from rbank_es.policies import selection_policy
 from rbank_es.state import BIRTHS, State
 
 if TYPE_CHECKING:
-    from rbank_es.experiments.suite import Suite
+    from rbank_es.experiments.task_suite import Suite
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.source import Source
 

@@ -17,7 +17,7 @@ from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.experiments.leading_questions import given_away, named_properties
 from rbank_es.experiments.query_mistakes import plausible_mistakes
-from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.task_suite import Suite
 from rbank_es.judging.gold import gold_of
 from rbank_es.judging.result_comparison import compare_results
 from rbank_es.judging.run_outcome import plain
@@ -25,7 +25,7 @@ from rbank_es.limits import experiment_limits
 from rbank_es.loop.tasks import Task
 from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
 from rbank_es.sparql.guard import Checked
-from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tokens import Edit, rewritten
 from rbank_es.sparql.parser.tree import Selection, projected, selections
 from rbank_es.sparql.results import Answer

@@ -11,14 +11,14 @@ from typing import Any
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, QueryRefused
-from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.task_suite import Suite
 from rbank_es.experiments.toml_text import to_toml
 from rbank_es.judging.rubric import RUBRICS
 from rbank_es.loop.guide_run import guide_task
 from rbank_es.loop.tasks import Task
 from rbank_es.models.prompt_table import RATING_MOST
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 
 SUBMIT = "SUBMIT"
 

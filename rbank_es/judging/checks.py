@@ -24,7 +24,7 @@ from rbank_es.ontology.schema_model import PropertyInfo, Schema
 from rbank_es.policies import CheckJudging
 from rbank_es.sparql.class_check import mismatches
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_query
 from rbank_es.sparql.results import Answer, Cell, row_line
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import msgspec
 from rbank_es.errors import BadInput, QueryRefused
 from rbank_es.judging.result_comparison import XSD_BOOLEAN, value_of
 from rbank_es.ontology.rdf_names import XSD
-from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tree import Variable, projected
 from rbank_es.sparql.results import Answer, Cell
 

@@ -14,7 +14,7 @@ from rbank_es.judging.run_outcome import RunOutcome, plain
 from rbank_es.judging.source_evidence import ask
 from rbank_es.judging.verdict import Finding, Verdict
 from rbank_es.policies import CheckJudging
-from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tree import projected
 from rbank_es.sparql.results import Answer
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.parsed_query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Token, plain
 
 _PLAIN = frozenset({"PREFIX", "BASE", "SELECT", "DISTINCT", "FROM", "WHERE", "A", ""})

@@ -28,7 +28,7 @@ from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.class_check import mismatches
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
 from rbank_es.sparql.lint import LintFinding, findings, refuse_scopes
-from rbank_es.sparql.parser.query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tokens import (
     Edit,
     Lines,

@@ -14,7 +14,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.parsed_query import ParsedQuery
 from rbank_es.sparql.parser.tokens import clipped, refuse_at
 
 CODES: dict[str, str] = {

@@ -11,7 +11,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS
 from rbank_es.events import ContextBuilt, RunStarted
-from rbank_es.experiments.suite import Suite, load_suite, suite_json
+from rbank_es.experiments.task_suite import Suite, load_suite, suite_json
 from tests.cli_runner import digest_of, fails, run
 from tests.experiments.folders import pair, suite_of, written
 from tests.experiments.test_ratings import RATED

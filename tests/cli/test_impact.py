@@ -14,7 +14,7 @@ from rbank_es import Bank
 from rbank_es.cli.query import PREDICATES
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, MemoriesRetracted, NoteLogged, Reliance, RunJudged
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.projections.lineage import LineageNode
+from rbank_es.projections.lineage_edges import LineageNode
 from rbank_es.projections.provenance import PATH, RELATIONS
 from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
 from tests.cli_runner import SAMPLE, digest_of, fails, run

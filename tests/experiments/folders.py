@@ -26,7 +26,7 @@ from rbank_es.experiments.definition import Experiment, parse_experiment
 from rbank_es.experiments.materials import MaterialDigests
 from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.run_rows import rows_of
-from rbank_es.experiments.suite import Suite, suite_json
+from rbank_es.experiments.task_suite import Suite, suite_json
 from rbank_es.experiments.trial import tables_of
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace, base_place

@@ -17,7 +17,7 @@ from rbank_es.experiments.materials import gather
 from rbank_es.experiments.plan import ordered_tasks, trials
 from rbank_es.experiments.report import PAGE, write_report
 from rbank_es.experiments.report_check import check_report
-from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.task_suite import Suite
 from rbank_es.experiments.trial_place import TrialPlace
 from rbank_es.loop.closed_loop import ClosedLoop
 from rbank_es.loop.curriculum import Curriculum

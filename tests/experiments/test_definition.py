@@ -21,7 +21,7 @@ from rbank_es.experiments.definition import (
     parse_experiment,
     shipped_experiments,
 )
-from rbank_es.experiments.suite import load_suite
+from rbank_es.experiments.task_suite import load_suite
 from rbank_es.experiments.toml_text import to_toml
 from rbank_es.loop.settings import LoopSettings
 from tests.loop.loops import source

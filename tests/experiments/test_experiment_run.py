@@ -28,7 +28,7 @@ from rbank_es.experiments.definition import parse_experiment
 from rbank_es.experiments.experiment_run import run_experiment
 from rbank_es.experiments.materials import gather
 from rbank_es.experiments.plan import ordered_tasks, trials
-from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.task_suite import Suite
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.loop.closed_loop import GOES_ON
 from rbank_es.models.model_call import failed

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, QueryRefused
 from rbank_es.experiments.generated_suite import FAMILIES, GeneratedSuite, generate, second_version
-from rbank_es.experiments.suite import load_suite
 from rbank_es.experiments.suite_check import EnginePair, check_suite
+from rbank_es.experiments.task_suite import load_suite
 from rbank_es.judging.gold import gold_of
 from rbank_es.judging.result_comparison import compare_results
 from rbank_es.limits import experiment_limits

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.data import LIGHTS, lights
-from rbank_es.experiments.suite import load_suite
+from rbank_es.experiments.task_suite import load_suite
 from rbank_es.loop.tasks import LEVELS, load_tasks
 from tests.cli_runner import run
 

@@ -14,7 +14,7 @@ from rbank_es.experiments.qald import is_qald, parse_qald
 from rbank_es.experiments.query_shape import family_of, level_of
 from rbank_es.judging.gold import gold_of, stored_rows
 from rbank_es.judging.result_comparison import compare_results
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.results import Answer, Cell
 
 X = "http://x.example/"

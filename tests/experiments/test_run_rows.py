@@ -26,7 +26,7 @@ from rbank_es.experiments.contamination import Contamination, contamination_of
 from rbank_es.experiments.metrics import METRICS, measured
 from rbank_es.experiments.quality_gates import broken_gates
 from rbank_es.experiments.run_rows import TrialRun, rows_of
-from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.task_suite import Suite
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.loop.tasks import Task
 from tests.loop.loops import TASKS, looped, quick, scripted, source

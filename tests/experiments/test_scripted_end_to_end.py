@@ -13,8 +13,8 @@ from rbank_es.events import ContextBuilt, ExperimentFinished, MemoriesExtracted,
 from rbank_es.experiments.definition import Experiment, load_experiment, shipped_experiments
 from rbank_es.experiments.experiment_run import run_experiment
 from rbank_es.experiments.materials import gather
-from rbank_es.experiments.suite import Suite, load_suite
 from rbank_es.experiments.suite_script import script_of
+from rbank_es.experiments.task_suite import Suite, load_suite
 from rbank_es.models.choice import LmChoice
 from tests.loop.loops import local, source
 from tests.loop.test_closed_loop import of_type

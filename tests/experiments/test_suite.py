@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput
-from rbank_es.experiments.suite import Suite, load_suite, suite_json
+from rbank_es.experiments.task_suite import Suite, load_suite, suite_json
 from rbank_es.loop.tasks import Task, suite_digest
 
 TASKS: list[dict[str, Any]] = [

@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from rbank_es.data import lights
 from rbank_es.experiments.leading_questions import given_away
 from rbank_es.experiments.query_mistakes import plausible_mistakes
-from rbank_es.experiments.suite import Suite
 from rbank_es.experiments.suite_check import EnginePair, broken_ties, check_suite, check_task
+from rbank_es.experiments.task_suite import Suite
 from rbank_es.loop.tasks import Task
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.engines.local import LocalEngine
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.results import Answer, Cell
 from rbank_es.sparql.source import open_source
 from tests.cli_runner import CACHE

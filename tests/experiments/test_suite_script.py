@@ -9,8 +9,8 @@ import pytest
 from rbank_es import limits
 from rbank_es.data import LIGHTS
 from rbank_es.errors import BadInput
-from rbank_es.experiments.suite import Suite, load_suite
 from rbank_es.experiments.suite_script import script_of
+from rbank_es.experiments.task_suite import Suite, load_suite
 from rbank_es.loop.tasks import Task
 from rbank_es.models.scripted_model import Script
 

@@ -13,7 +13,7 @@ from rbank_es.events import BankForked, Event, type_of
 from rbank_es.experiments.definition import Experiment, parse_experiment
 from rbank_es.experiments.experiment_run import run_experiment
 from rbank_es.experiments.materials import Materials, gather
-from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.task_suite import Suite
 from rbank_es.experiments.trial import TrialOutcome
 from rbank_es.models.choice import LmChoice
 from tests.loop.loops import SCRIPT, TASKS, local, source

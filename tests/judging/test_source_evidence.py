@@ -11,7 +11,7 @@ from rbank_es.judging.source_evidence import ground, terms_of
 from rbank_es.judging.verdict import Grounding
 from rbank_es.ontology.written_terms import written_terms
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.results import Answer, Form
 from rbank_es.sparql.source import Source
 

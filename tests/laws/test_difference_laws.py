@@ -9,7 +9,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rbank_es.bank.difference import BankFacts, Difference, compared, difference, facts_at, facts_of
+from rbank_es.bank.bank_difference import BankFacts, Difference, compared, difference, facts_at, facts_of
 from rbank_es.errors import BadInput
 from tests.effort import examples
 from tests.laws.bank_lives import ALL, RUNS, F, Life, Op, S, U, lives

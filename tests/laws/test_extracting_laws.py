@@ -13,7 +13,7 @@ from rbank_es import limits
 from rbank_es.events.items import Item
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.tools.memory.generalised_query import Terms, generalise
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, QueryPattern
 

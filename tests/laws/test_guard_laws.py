@@ -17,7 +17,7 @@ from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.endpoint_profiles import profile_named
 from rbank_es.sparql.guard import Checked, Surroundings, check, edits_for_rdflib, explain, read_by_rdflib
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.parser.tokens import plain_edits, rewritten, tokenise
 from tests.effort import examples
 

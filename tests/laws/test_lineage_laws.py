@@ -30,7 +30,7 @@ from rbank_es.events import (
     RunJudged,
 )
 from rbank_es.projections.item_spans import span_edges
-from rbank_es.projections.lineage import LineageEdge, LineageNode
+from rbank_es.projections.lineage_edges import LineageEdge, LineageNode
 from rbank_es.projections.provenance import PATH, RELATIONS, VOCABULARY, provenance
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View

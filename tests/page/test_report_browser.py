@@ -10,7 +10,7 @@ import pytest
 
 from rbank_es.experiments.experiment_folder import read_experiment
 from rbank_es.experiments.report import PAGE, write_report
-from rbank_es.experiments.suite import Suite
+from rbank_es.experiments.task_suite import Suite
 from rbank_es.experiments.trial_pages import paged, write_trial_pages
 from rbank_es.loop.tasks import Task
 from rbank_es.page.palette import PALETTE

@@ -47,7 +47,7 @@ def test_each_run_asks_the_history_as_of_its_start_and_a_rerun_is_identical(tmp_
 def test_judgments_and_extractions_name_the_calls_that_gave_them(tmp_path: Path) -> None:
     """And a walk from the item leads back to them."""
     from rbank_es.bank.lineage_graph import LineageGraph
-    from rbank_es.projections.lineage import LineageNode
+    from rbank_es.projections.lineage_edges import LineageNode
 
     with run_in(tmp_path, SCRIPT, TASKS[:1]) as bank:
         events = list(bank.events())

@@ -21,7 +21,7 @@ from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.sparql.class_check import mismatches
 from rbank_es.sparql.guard import check
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.source import Source, open_source
 from tests.judging.answers import run_of
 

@@ -22,7 +22,7 @@ from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql import guard
 from rbank_es.sparql.guard import Checked, RdflibReading, Surroundings, check, load_second_parser, read_by_rdflib
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 
 T = TypeVar("T")
 GRAPHS = frozenset({"http://ex/g", "http://ex/dir/h", "file:///data.ttl"})
@@ -486,7 +486,7 @@ def test_the_second_parser_can_be_used_by_threads_that_are_all_the_first() -> No
     code = """
 import threading, sys
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import parse_query
+from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.guard import read_by_rdflib
 texts = [f"SELECT ?x {{ ?x a <e:{n}> ; <e:p> 'a'@en, 1.5, -{n}, true, [], (1 _:b) }} LIMIT {n}" for n in range(16)]
 found = []

@@ -8,7 +8,7 @@ from rbank_es.errors import QueryRefused
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.guard import Surroundings, check
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import parse_leniently
+from rbank_es.sparql.parser.parsed_query import parse_leniently
 
 EX = "http://ex/"
 VOCABULARY = Vocabulary(

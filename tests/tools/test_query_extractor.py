@@ -524,7 +524,7 @@ def test_a_call_tokenises_its_query_once(box: Toolbox, monkeypatch: pytest.Monke
     """Guard, proposal and hint work from one reading."""
     texts: list[str] = []
     monkeypatch.setattr(
-        "rbank_es.sparql.parser.query.tokenise",
+        "rbank_es.sparql.parser.parsed_query.tokenise",
         lambda text: texts.append(text) or tokenise(text),  # type: ignore[func-returns-value]
     )
     assert box.call("sparql_query", {"query": HEIGHT})["proposed"]

@@ -20,7 +20,7 @@ from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.guard import Surroundings
-from rbank_es.sparql.parser import query
+from rbank_es.sparql.parser import parsed_query
 from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.results import Answer, Cell, Form, Row
 from rbank_es.sparql.source import Source
@@ -54,7 +54,7 @@ def endpoint_over(source: Source, schema: Schema | None = None) -> Source:
 def test_a_query_is_tokenised_once(tools: LibraryTools, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the guard: limits, hints and the proposal that comes of it take its reading."""
     seen: list[str] = []
-    monkeypatch.setattr(query, "tokenise", lambda text: [seen.append(text), tokenise(text)][1])
+    monkeypatch.setattr(parsed_query, "tokenise", lambda text: [seen.append(text), tokenise(text)][1])
     assert tools("sparql_query", query=BOOKS)["proposed"]
     assert seen == [BOOKS]
 

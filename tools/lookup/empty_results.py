@@ -12,7 +12,7 @@ from rbank_es.limits import tool_limits
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.sparql.lint import findings
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.parsed_query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
 from rbank_es.sparql.results import Row
 from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of

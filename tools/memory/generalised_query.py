@@ -19,7 +19,7 @@ from rbank_es.ontology.prefixes import Prefixes, choose_prefixes, count_namespac
 from rbank_es.ontology.rdf_names import FORMAL, SKOS, SUBCLASS, TYPE, XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.query import ParsedQuery
+from rbank_es.sparql.parser.parsed_query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Token
 
 TYPES = frozenset({TYPE, "http://www.wikidata.org/prop/direct/P31"})

@@ -21,7 +21,7 @@ from rbank_es.limits import tool_limits
 from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.rdf_names import LABELS
 from rbank_es.ontology.schema_model import Bound, PropertyInfo, Schema
-from rbank_es.sparql.parser.query import ParsedQuery, parse_leniently, parse_query
+from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_leniently, parse_query
 from rbank_es.tools.lookup.failure_hints import checks
 from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms, generalise
 

@@ -28,8 +28,8 @@ from rbank_es.events.readable_text import count, format_names, safe_line
 from rbank_es.limits import NAMES_LISTED
 
 if TYPE_CHECKING:
+    from rbank_es.bank.bank_difference import ActDifference
     from rbank_es.bank.correction import Correction
-    from rbank_es.bank.difference import ActDifference
 
 because_option = click.option(
     "--because", metavar="TEXT", required=True, help="The reason, recorded for those who read the log later."

@@ -13,7 +13,7 @@ from rbank_es.events.readable_text import count, format_names, safe_line
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from rbank_es.bank.difference import Difference, ItemDifference, RunDifference
+    from rbank_es.bank.bank_difference import Difference, ItemDifference, RunDifference
     from rbank_es.policies.policy import PolicyDifference
 
 NOT_JUDGED = "not judged"

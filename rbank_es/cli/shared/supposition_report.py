@@ -15,7 +15,7 @@ from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_section, e
 from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
-    from rbank_es.bank.difference import ItemDifference
+    from rbank_es.bank.bank_difference import ItemDifference
     from rbank_es.bank.supposed_differences import PromptDifference, WhatIf
     from rbank_es.events.memory_events import Action
 

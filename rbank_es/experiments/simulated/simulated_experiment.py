@@ -26,7 +26,7 @@ from rbank_es.experiments.simulated.learner_memory import SIMULATED, LearnerMemo
 from rbank_es.experiments.simulated.simulation import SimulationPlan, simulate
 from rbank_es.experiments.simulated.study import MARK, Study, StudyCell
 from rbank_es.experiments.simulated.world import Assumptions, World
-from rbank_es.experiments.suite import Suite, suite_json
+from rbank_es.experiments.task_suite import Suite, suite_json
 from rbank_es.experiments.trial import tables_of
 from rbank_es.experiments.trial_log import TrialLog
 from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace, base_place
