@@ -36,7 +36,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     for number, goal in ((10_000, Goal("≤", 1, "s")), (100_000, None)):
         with misled(place / str(number), number // NODES_A_RUN) as bank:
             bank.project()
-            took = []
+            took, counts = list[float](), dict[str, int]()
             for _ in range(sizes.show_rounds):
                 begin = time.perf_counter()
                 counts = downstream(bank).counts

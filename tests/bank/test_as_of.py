@@ -178,7 +178,7 @@ def test_an_open_view_does_not_move(models: ReadModels, tmp_path: Path) -> None:
         assert (shown(early), early.search(QUERY, 5)) == before
         models.path.unlink()
         assert (shown(early), early.search(QUERY, 5)) == before
-        with models.live(more) as late:
+        with models.as_of(more.position(), more) as late:
             assert [hit.id for hit in late.search(QUERY, 5)] == ["fox", "hen"]
 
 
