@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import mkdtemp
@@ -47,18 +48,20 @@ def main() -> int:
         traits = known_traits(LmChoice(model=given.lm, api_base=proxy.url))
         server = f"{traits.server or 'unknown'}{'' if given.api_base else f' ({SERVER.package} {SERVER.version})'}"
         print(f"{model} at {server}; banks in {folder}", flush=True)
-        ended, left_out = _run(Ways(folder, proxy, given.lm, time.monotonic() + given.minutes * 60), given.only)
-    if given.only is None:
-        report.written(given.page, ended, left_out, model, server)
-        print(f"wrote {given.page}")
+        trial = Ways(folder, proxy, given.lm, time.monotonic() + given.minutes * 60)
+        ended, left_out = list[Ended](), list[str]()
+        for made in _run(trial, given.only, left_out):
+            ended.append(made)
+            # After each way, because a person may have seen enough.
+            if given.only is None:
+                report.written(given.page, ended, model, server)
     wrong = [each for each in ended if each.wrong]
     print(f"{len(ended) - len(wrong)} of {len(ended)} ways hold; it is no measurement of quality")
     return 1 if wrong or left_out else 0
 
 
-def _run(trial: Ways, only: str | None) -> tuple[list[Ended], list[str]]:
-    """Run the ways in turn; return how each ended, and the names of those for which no time was left."""
-    ended, left_out = list[Ended](), list[str]()
+def _run(trial: Ways, only: str | None, left_out: list[str]) -> Iterator[Ended]:
+    """Run the ways in turn, and yield how each ended; note in `left_out` those for which no time was left."""
     for way in ways():
         if only is not None and only not in way.name:
             continue
@@ -67,10 +70,9 @@ def _run(trial: Ways, only: str | None) -> tuple[list[Ended], list[str]]:
             continue
         print(f"{way.name:<28}", end="", flush=True)
         made = way.run(trial)
-        ended.append(made)
         held = "holds" if not made.wrong else f"does NOT hold: {'; '.join(made.wrong)}"
         print(f"{made.seconds:7.1f} s  {made.calls:3} calls  {held}", flush=True)
-    return ended, left_out
+        yield made
 
 
 def _cache() -> Path:
