@@ -612,6 +612,5 @@ def test_a_run_without_an_end_is_open_since_it_began(tmp_path: Path) -> None:
         began = bank.run("left").run.started_at
     shown = cli("show", "./bank", "left", cwd=tmp_path).out
     assert f"open since {format_time(began)}: no end is recorded" in shown
-    assert [
-        each["run"] for each in cli("runs", "./bank", "--outcome", "open", "--json", cwd=tmp_path).json["rows"]
-    ] == ["left"]
+    found = cli("runs", "./bank", "--outcome", "open", "--json", cwd=tmp_path).json
+    assert [each["run"] for each in found["runs"]] == ["left"]
