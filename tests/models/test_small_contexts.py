@@ -44,12 +44,13 @@ def call(number: int) -> str:
 
 
 ANSWER = rendered({"answer": "45 metres", "sparql": "", "evidence": {}})
-STEPS: dict[str, Callable[[int], str]] = {"scratchpad": code, "rlm": code, "react": call}
+STEPS: dict[str, Callable[[int], str]] = {"scratchpad": code, "rlm": code, "react": call, "tools": call}
 
 
 def counted(body: dict[str, Any]) -> int:
     """The tokens of a prompt, as a model of the test's has them: 3.6 characters each."""
-    return round(sum(len(each["content"] or "") for each in body["messages"]) / 3.6) + 8
+    chars = sum(len(each["content"] or "") + len(json.dumps(each.get("tool_calls", ""))) for each in body["messages"])
+    return round((chars + len(json.dumps(body.get("tools", "")))) / 3.6) + 8
 
 
 def serving(length: int, step: Callable[[int], str]) -> Any:
@@ -63,9 +64,20 @@ def serving(length: int, step: Callable[[int], str]) -> Any:
             return says.says(json.dumps({"error": refusal}).encode(), says.JSON, "400 Bad Request")
         text = ANSWER if "Your steps are used up" in json.dumps(body) else step(next(numbers))
         usage = {"prompt_tokens": tokens, "completion_tokens": len(text) // 4}
-        return says.says(says.completion(text, usage=usage), says.JSON)
+        if "tools" not in body:
+            return says.says(says.completion(text, usage=usage), says.JSON)
+        return says.says(says.completion(None, usage=usage, choices=[_native(body, next(numbers))]), says.JSON)
 
     return answer
+
+
+def _native(body: dict[str, Any], number: int) -> dict[str, Any]:
+    """A choice that calls a tool in the protocol's own form: the only one that is offered, or one that is looked up."""
+    name, arguments = "tools", {"name": NAMES[number % 12]}
+    if len(body["tools"]) == 1:
+        name, arguments = "SUBMIT", {"answer": "45 metres"}
+    made = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [made]}}
 
 
 def settings(server: OpenAiServer, executor: str, **more: Any) -> LoopSettings:
@@ -88,8 +100,9 @@ def test_a_context_of_so_many_tokens_is_enough_for_twelve_steps(
         steps = [event for event in bank.events() if isinstance(event, StepTaken)]
         again = rerun(bank, result.run, ontologies=shipped())
     assert (result.outcome, len(steps), result.answer) == ("forced_at_limit", 12, "45 metres")
-    assert [call.error_code for call in calls] == [None] * 13, "a prompt that leaves no room isn't sent"
-    assert len(server.requests) == 13
+    asked = 13 + (executor == "tools")  # one of them tries whether the server takes tools
+    assert [call.error_code for call in calls] == [None] * asked, "a prompt that leaves no room isn't sent"
+    assert len(server.requests) == asked
     assert calls[-1].gave_way[:1] == ("history",) or length == 8_192
     assert again.difference is None, again.difference
 
