@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.events import LmCalled, MemoriesExtracted, RunFinished, RunStarted, StepTaken
+from rbank_es.events import Event, LmCalled, MemoriesExtracted, RunFinished, RunStarted, StepTaken
 from rbank_es.executors.executor import EXECUTORS
 from tests.real_models.counting_proxy import Proxy
 from tests.real_models.server import ROOT
@@ -158,7 +158,7 @@ def _run(ways: Ways, executor: str) -> Ended:
         f"run, {executor}", "run", bank, "--ont", "lights", "--task", TASKS[0]["question"], *ways.asked,
         "--executor", executor, "--iterations", str(ITERATIONS), "--judge", "lm", "--extract", "--json",
     )  # fmt: skip
-    return _of_bank(ways, bank, ended)
+    return _of_bank(ways, executor, ended)
 
 
 def _rerun(ways: Ways, executor: str) -> Ended:
@@ -175,7 +175,9 @@ def _rerun(ways: Ways, executor: str) -> Ended:
 def _page(ways: Ways, executor: str) -> Ended:
     file = ways.folder / f"{executor}.html"
     ended = ways.command(f"page, {executor}", "dashboard", f"./{executor}", "-o", file.name, codes=(0,))
-    return _without_calls(ended, [] if file.is_file() and file.stat().st_size > 10_000 else ["there is no page"])
+    size = file.stat().st_size if file.is_file() else 0
+    wrong = [] if size > 10_000 else ["there is no page"]
+    return _without_calls(ended._replace(said=f"one file of {size // 1024:,} KiB"), wrong)
 
 
 def _without_calls(ended: Ended, wrong: list[str]) -> Ended:
@@ -184,9 +186,11 @@ def _without_calls(ended: Ended, wrong: list[str]) -> Ended:
 
 
 def _of_bank(ways: Ways, bank: str, ended: Ended) -> Ended:
-    """Add what the bank says, and what does not hold in it."""
-    with Bank.open(str(ways.folder / bank)) as opened:
-        events = list(opened.events(resolve=True))
+    """Add what the bank says, and what does not hold in it; `bank` may be a pattern of several."""
+    events = list[Event]()
+    for place in sorted(ways.folder.glob(bank)):
+        with Bank.open(str(place)) as opened:
+            events += opened.events(resolve=True)
     calls = [event for event in events if isinstance(event, LmCalled)]
     steps = [event for event in events if isinstance(event, StepTaken)]
     ends = [event for event in events if isinstance(event, RunFinished)]
@@ -233,22 +237,22 @@ def _guide(ways: Ways) -> Ended:
         "guide", "guide", "./guided", "--ont", "lights", *ways.asked, "--executor", "react",
         "--iterations", str(ITERATIONS),
     )  # fmt: skip
-    return _of_bank(ways, "./guided", ended)
+    return _of_bank(ways, "guided", ended)
 
 
 def _experiment(ways: Ways) -> Ended:
     ended = ways.command("experiment of two tasks", "experiment", "run", "two.toml", *ways.asked, "--ont", "lights")
-    return ended._replace(said=ended.said[-300:])
+    return _of_bank(ways, "experiments/two-tasks/banks/*/o*", ended)
 
 
 def _recorder(ways: Ways) -> Ended:
     words = [sys.executable, "-c", _RECORDED, "./recorded", ways.proxy.url]
-    return _of_bank(ways, "./recorded", ways.process("recorder", words, codes=(0,)))
+    return _of_bank(ways, "recorded", ways.process("recorder", words, codes=(0,)))
 
 
 def _judge(ways: Ways) -> Ended:
     ended = ways.command("judge, recorder", "judge", "run", "./recorded", "--all", "--judge", "lm", *ways.asked)
-    return ended._replace(said=ended.said[-300:])
+    return ended._replace(said=ended.said.partition("purpose")[0])
 
 
 def _hook(ways: Ways) -> Ended:
