@@ -345,7 +345,7 @@ SPENT: dict[str, tuple[dict[str, float], str | None]] = {
     "payloads of a step": ({"step_payload_bytes": 300}, None),
     "payloads of the run": ({"run_payload_bytes": 1_000}, "run_payload_bytes"),
     "bytes of a step": ({"step_log_bytes": 4_000}, None),
-    "bytes of the run": ({"run_log_bytes": 60_000}, "run_log_bytes"),
+    "bytes of the run": ({"run_log_bytes": 30_000}, "run_log_bytes"),
     "time of the run": ({"run_wall_s": 0.000_1}, "run_wall_s"),
 }
 _LOOKS = "for n in range(5): last = sparql_query('SELECT ?l { ?l a lt:Lighthouse }'); event_log({'n': last['ok']})"
