@@ -69,6 +69,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import RunBounds, TaskChoice, Trial
+from rbank_es.events.server_traits import ServerTraits
 from rbank_es.events.vector_text import text_digest, text_of_item, vector_text
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
@@ -214,12 +215,29 @@ def tell_first_run(teller: Teller) -> None:
             budgets={"L0": 600, "L1": 1000},
             mode="both",
             iterations_max=12,
-            bounds=RunBounds(step_calls=100, run_wall_s=600.5),
+            bounds=RunBounds(step_calls=100, run_wall_s=600.5, run_tokens=20_000, run_usd=1.5),
             rollout_group="group-1",
             rollout_index=0,
             release=RELEASE,
             commit="0123abc",
             config_digest="ef" * 32,
+            servers=(
+                ServerTraits(
+                    model="scripted/model-1",
+                    server="harbour-server 1",
+                    served="model-1.gguf",
+                    context_tokens=8192,
+                    bound="max_tokens",
+                    stop=True,
+                    stream_usage=True,
+                    json_schema=False,
+                    tools=True,
+                    forms={"step": True, "judgment": False},
+                    read_tokens_s=120.5,
+                    written_tokens_s=11.25,
+                    tried_on="2026-01-31",
+                ),
+            ),
             overrides={"selection.k": 2, "judging": "lm"},
             scripted=True,
             simulated=True,
@@ -347,6 +365,7 @@ def _calls(run: str) -> Iterator[Event]:
         step=1,
         attempt=1,
         parameters={"temperature": 0.2, "stop": ("END", "STOP"), "stream": False},
+        gave_way=("history", "manual"),
         tokens_in=512,
         tokens_out=64,
         tokens_cached=128,
