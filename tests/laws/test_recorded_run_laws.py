@@ -130,7 +130,8 @@ def by_hand(bank: Bank, course: Course, run: str, like: Bank) -> None:
     # How long it took, and whether what was recalled was sent, are what the recorder alone finds out.
     ended = read_run(like.log, run).end
     assert ended is not None
-    bank.append(replace(_end(course, run), duration_s=ended.duration_s, recall_sent=ended.recall_sent))
+    found_out = {name: getattr(ended, name) for name in ("duration_s", "recall_sent", "recall_unsent")}
+    bank.append(replace(_end(course, run), **found_out))
     for verdict in course.verdicts:
         facts: Any = {"judge": "tests", "judge_version": "1", "kind": "outcome", "reason": "so"}
         bank.append(RunJudged(run=run, purpose="learning", verdict=verdict, **facts))
