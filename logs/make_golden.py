@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from hashlib import shake_256
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from msgspec.structs import asdict
 
@@ -620,9 +621,8 @@ def main(arguments: list[str]) -> int:
         return 2
     if target.exists():
         shutil.rmtree(target)
-    with tempfile.TemporaryDirectory() as cache:
-        # Not in the user's: what it notes there of one making would call the next one an older copy.
-        os.environ["RBANK_CACHE"] = cache
+    # Not in the user's cache: what it notes there of one making would call the next one an older copy.
+    with tempfile.TemporaryDirectory() as cache, patch.dict(os.environ, RBANK_CACHE=cache):
         make(target)
     print(f"wrote {target}")
     return 0

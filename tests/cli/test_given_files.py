@@ -177,7 +177,13 @@ WRITTEN = {
 NO_FILES = {
     *("learn --api-base", "run --api-base", "run --embeddings-url", "retrieval embed --base-url", "judge run --gold"),
     *("experiment check folder", "experiment compare folder", "experiment compare other", "experiment rate folder"),
-    *("experiment report folder", "experiment whatif folder", "suite check --files"),
+    *(
+        "experiment report folder",
+        "experiment whatif folder",
+        "suite check --files",
+        "doctor --lm",
+        "doctor --api-base",
+    ),
 }
 """Addresses, queries, and folders whose files the program itself wrote."""
 

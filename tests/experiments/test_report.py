@@ -145,13 +145,13 @@ def test_the_page_lists_every_run_and_every_task_leads_to_its_own(data: Experime
     for at, task in enumerate(results.tasks):
         assert page.count(f'href="#task-{at}"') == page.count(f'id="task-{at}"') == 1
         folded = page.split(f'id="task-{at}"')[1].split("</details>")[0]
-        assert folded.count("<code>rbank-es show ./") == sum(row.task_id == task.task for row in rows)
+        assert folded.count("<code>rbank-es show ./") == sum(row.task_id == task.task_id for row in rows)
 
 
 def test_the_page_shows_sixty_characters_of_a_task(data: ExperimentData) -> None:
     results = results_of(data)
     first, *others = results.tasks
-    rows = [replace(row, task_id="x" * 300) if row.task_id == first.task else row for row in data.rows]
+    rows = [replace(row, task_id="x" * 300) if row.task_id == first.task_id else row for row in data.rows]
     page = page_of(replace(results, tasks=(replace(first, task="x" * 300), *others)), rows)
     assert f">{'x' * 59}…<" in page and f"{'x' * 59}…: " in page
 
