@@ -152,7 +152,7 @@ def test_the_page_shows_sixty_characters_of_a_task(data: ExperimentData) -> None
     results = results_of(data)
     first, *others = results.tasks
     rows = [replace(row, task_id="x" * 300) if row.task_id == first.task_id else row for row in data.rows]
-    page = page_of(replace(results, tasks=(replace(first, task="x" * 300), *others)), rows)
+    page = page_of(replace(results, tasks=(replace(first, task_id="x" * 300), *others)), rows)
     assert f">{'x' * 59}…<" in page and f"{'x' * 59}…: " in page
 
 
