@@ -18,13 +18,14 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed, MissingExtra, RBankError
 from rbank_es.events import RunFinished, RunStarted, StepTaken
 from rbank_es.events.run_events import Role
+from rbank_es.events.server_traits import ServerTraits
 from rbank_es.limits import reply_limits
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.live_model import reply_bounds
-from rbank_es.models.lm_request import LmMessage, LmResponse
+from rbank_es.models.lm_request import CUT, LmMessage, LmResponse
 from rbank_es.models.model_call import STOPPING, Model, ModelAnswer, Question, RetryableFailure, Try, failed
 from rbank_es.models.model_findings import FORMS, Tried
-from rbank_es.models.parameters import takes_no_bounds
+from rbank_es.models.parameters import BY_SCHEMA, takes_no_bounds
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
 
@@ -48,16 +49,16 @@ _UNREAD = frozenset({"unreadable", "no_code", "syntax"})
 """Faults of a step whose reply didn't keep the form."""
 
 
-def try_forms(model: Model, choice: LmChoice) -> Iterator[Tried]:
-    """Try each of `FORMS` with one call, and yield whether the model kept it.
+def try_forms(model: Model, choice: LmChoice, traits: ServerTraits) -> Iterator[Tried]:
+    """Try each of `FORMS` with one call, as it is asked at a server of these traits; yield whether the model kept it.
 
     Raises `LmFailed` if a call shows that no other can succeed.
     """
     for name in FORMS:
         with Bank.create("memory:") as bank:
             once = _Once(model, [_NOTE] if name == "forced" else [])
-            choices: dict[Role, LmChoice] = {role: _short(choice, role) for role in _ROLES}
-            with Lms(bank, _RUN, choices, servers=(), model_for=partial(_given, once)) as lms:
+            choices: dict[Role, LmChoice] = {role: _short(choice, role, traits) for role in _ROLES}
+            with Lms(bank, _RUN, choices, servers=(traits,), model_for=partial(_given, once)) as lms:
                 try:
                     kept, words = _TRIES[name](bank, lms, once)
                 except MissingExtra as missing:
@@ -70,8 +71,10 @@ def _given(once: _Once, role: Role, choice: LmChoice) -> Model:
     return once
 
 
-def _short(choice: LmChoice, role: Role) -> LmChoice:
-    """Return the choice with the bounds of a short try."""
+def _short(choice: LmChoice, role: Role, traits: ServerTraits) -> LmChoice:
+    """Return the choice with the bounds of a short try, and with JSON by schema where runs use it."""
+    if role != "agent" and traits.json_schema:
+        choice = msgspec.structs.replace(choice, arguments={**choice.arguments, **BY_SCHEMA})
     if takes_no_bounds(choice.model):
         return choice
     most = {"max_tokens": reply_limits.TRIED_FORM_TOKENS}
@@ -132,9 +135,11 @@ class _Once:
         if self.answer is None:
             return Tried(name=name, kept=None, detail="no call was made")
         usage = self.answer.response.usage
+        # The bound of a short try cut it: with more room it might have been whole.
+        cut = self.answer.response.finish_reason in CUT and not kept
         return Tried(
             name=name,
-            kept=kept,
+            kept=None if cut else kept,
             detail=words,
             tokens_in=usage.get("input_tokens"),
             tokens_out=usage.get("output_tokens"),

@@ -58,7 +58,9 @@ def good(body: dict[str, Any]) -> Reply:
     if MEASURED in asked:
         return says.streamed(*["one "] * body.get("max_tokens", 100), pause_s=0.001)
     if "response_format" in body:
-        return '{"legs": 8}'
+        wanted = body["response_format"]["json_schema"]["schema"]["properties"]
+        known = {"legs": 8, "memory_items": [ITEM], "why_none": "", "success": True, "verdict": "success"}
+        return json.dumps({name: known.get(name, "Ten letters.") for name in wanted})
     if body.get("stop") == ["e"]:
         return "Th"
     return in_form(asked)
@@ -103,6 +105,33 @@ def test_a_model_that_keeps_all_is_told_what_fits_and_what_to_run_next(capfd: py
     assert found["advice"]["command"].startswith("rbank-es run ./trial --ont lights")
 
 
+def test_the_command_to_run_next_is_printed_once_whole(capfd: pytest.CaptureFixture[str]) -> None:
+    with openai_server(good, props=TOOLLESS) as server:
+        _, out = doctor(server.url, capfd)
+    [line] = [line for line in out.splitlines() if line.startswith("$ ")]
+    assert line.count("rbank-es") + line.count("rbank_es") <= 1 and " run ./trial --ont lights" in line
+
+
+def test_forms_are_tried_as_runs_ask_for_them(capfd: pytest.CaptureFixture[str]) -> None:
+    """A server with JSON by schema gives it to judges and extractors, which a small model keeps more easily."""
+    with openai_server(good, props=TOOLLESS) as server:
+        doctor(server.url, capfd)
+    asked = [body for body in server.requests if "memory_items" in json.dumps(body["messages"])]
+    assert asked and all("response_format" in body for body in asked)
+
+
+def test_a_short_try_that_its_bound_cut_decides_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    def cut(body: dict[str, Any]) -> Reply:
+        if "[[ ## " not in str(body["messages"]):
+            return good(body)
+        choice = {"index": 0, "message": {"role": "assistant", "content": "I think"}, "finish_reason": "length"}
+        return says.says(says.completion(None, choices=[choice]), says.JSON)
+
+    with openai_server(cut, props=TOOLLESS) as server:
+        _, out = doctor(server.url, capfd, "--json")
+    assert json.loads(out)["findings"]["traits"].get("forms", {}).get("step") is None
+
+
 def test_what_was_found_is_known_to_the_next_run(capfd: pytest.CaptureFixture[str]) -> None:
     with openai_server(good, props=TOOLLESS) as server:
         doctor(server.url, capfd)
@@ -129,7 +158,7 @@ def test_a_failure_that_every_call_would_meet_ends_it_after_one(
 ) -> None:
     with openai_server([reply]) as server:
         ended, out = doctor(server.url, capfd)
-    assert ended == 1 and code in out and len(server.requests) == 1 and "rbank-es doctor" in out.splitlines()[-1]
+    assert ended == 1 and code in out and len(server.requests) == 1 and "doctor --lm" in out.splitlines()[-1]
 
 
 @pytest.mark.parametrize("reply", [says.rate_limited(0), says.failing(), says.not_json(), says.half_a_body()])

@@ -151,7 +151,7 @@ def _outcomes(model: Any, choice: LmChoice, traits: ServerTraits) -> Iterator[tu
     if openai_name(choice) is not None:
         for tried, known in try_server(model, choice, traits):
             yield tried, (traits := known)
-    for tried in try_forms(model, choice):
+    for tried in try_forms(model, choice, traits):
         if tried.kept is not None:
             traits = msgspec.structs.replace(traits, forms={**traits.forms, tried.name: tried.kept})
         yield tried, traits
@@ -251,4 +251,4 @@ def _print_advice(found: ModelFindings, made: Advice) -> None:
         echo_paragraph(safe_line(sentence))
     echo()
     echo("run next:")
-    echo_command(made.command)
+    echo_command(made.command.removeprefix("rbank-es "))
