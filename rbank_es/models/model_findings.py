@@ -123,16 +123,14 @@ def _executor(traits: ServerTraits, executors: Collection[str]) -> tuple[str | N
     """Return the executor that fits, and the reason."""
     step, code = traits.forms.get("step"), traits.forms.get("guide")
     slow = traits.read_tokens_s is not None and traits.read_tokens_s < _SLOW_TOKENS_S
-    if traits.tools and "tools" in executors:
-        return (
-            "tools",
-            "It takes tools by the chat protocol, so `tools` fits: the server keeps the form, not the model.",
-        )
     if code and not (slow and step):
         return "rlm", "It writes code in the form that is asked for, so `rlm` fits: data stay in variables."
     if step:
         slowly = f", and it reads only {traits.read_tokens_s:,.0f} tokens a second" if slow else ""
         return "react", f"It keeps the form of a step with one call{slowly}, so `react` fits: its prompts are shortest."
+    # Behind a form that was kept: that a template shows tools doesn't say that the model calls them.
+    if traits.tools and "tools" in executors:
+        return "tools", "Its server shows it tools by the chat protocol, so `tools` is worth a try."
     if step is None and code is None:
         return "react", "Nobody tried whether it keeps the form of a step; `react` asks for least."
     return None, (
