@@ -44,11 +44,11 @@ def test_help_lists_every_exit_code(tmp_path: Path) -> None:
 def test_each_command_explains_itself_with_an_example(name: str, tmp_path: Path) -> None:
     """`COMMAND --help` has a paragraph, its options, and an example that has the command itself.
 
-    A hook is called by programs that want one form of answer and no trace.
+    Programs call `hook` and `mcp`, and want one form of answer.
     """
     shown = run(name, "--help", cwd=tmp_path).out
     assert f"rbank-es {name}" in shown.split("Example")[1]
-    assert name == "hook" or ("--json" in shown and "--debug" in shown)
+    assert name in ("hook", "mcp") or ("--json" in shown and "--debug" in shown)
     assert len(shown.split("\n\n")[1].split()) >= 8
 
 
