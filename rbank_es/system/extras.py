@@ -10,6 +10,7 @@ EXTRAS = {
     **dict.fromkeys(("rdflib", "pyoxigraph"), "ontology"),
     **dict.fromkeys(("dspy", "deno", "regex"), "agent"),
     "scipy": "experiments",
+    **dict.fromkeys(("pandas", "polars", "pyarrow"), "frames"),
 }
 """Packages that only an extra installs, with that extra."""
 
@@ -17,6 +18,7 @@ PURPOSES = {
     "ontology": "reading an ontology, or asking one in SPARQL,",
     "agent": "running an agent, or calling a model over dspy,",
     "experiments": "a report of an experiment",
+    "frames": "a frame or a Parquet file",
 }
 """What each extra is for, as messages say it."""
 

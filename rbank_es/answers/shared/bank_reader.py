@@ -124,7 +124,7 @@ class BankReader:
             given["where"] = where_texts(given["where"])
         found = checked_result(kind.find(self, kind.parse(name, given)), BankAnswer, name, kind.find)
         if isinstance(found, Page):
-            found.goes_on(lambda after: self.ask(name, **{**given, "after": after}))
+            found.goes_on(lambda after, **more: self.ask(name, **{**given, **more, "after": after}))
         return found
 
     def require_files(self, *names: str) -> None:

@@ -126,8 +126,8 @@ class Bisection(BankAnswer, frozen=True, kw_only=True):
 
     ok: bool
     metric: Metric
-    runs: tuple[RunBisection, ...]
     changes: tuple[SharedChange, ...]
+    runs: tuple[RunBisection, ...]
     needs_model: tuple[str, ...]
 
 

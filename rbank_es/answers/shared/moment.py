@@ -35,7 +35,7 @@ class Moment(Questions):
             found = BankReader(lambda: stack.enter_context(self._open()), self.bank.name, **facts).ask(name, **given)
         if isinstance(found, Page):
             # Asked of the moment, because the reading ends here.
-            found.goes_on(lambda after: self.ask(name, **{**given, "after": after}))
+            found.goes_on(lambda after, **more: self.ask(name, **{**given, **more, "after": after}))
         return found
 
     # Not of a bank, whose `events` are those that Python works with.

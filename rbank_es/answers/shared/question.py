@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Generic, TypeVar, get_args, get_type_hints
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,6 +14,10 @@ from rbank_es.events.short_repr import Shown, escaped, printed_lines, short
 from rbank_es.limits import answer_limits
 from rbank_es.system.nearest_name import hint
 from rbank_es.system.validation_messages import reason_of
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 Row = TypeVar("Row", bound=Struct)
 
@@ -59,6 +63,38 @@ class BankAnswer(Shown, Struct, frozen=True, kw_only=True):
         """Return the answer as JSON, as every face gives it."""
         return msgspec.json.encode(self)
 
+    def to_pandas(self, name: str | None = None) -> pandas.DataFrame:
+        """Return a list of the answer, by default its first, as a pandas frame; of a page, the rows of all that follow.
+
+        Raises `BadInput` for a name that no list has, `MissingExtra` without pandas.
+        """
+        from rbank_es.answers.shared.frames import pandas_frame
+
+        return pandas_frame(*self._listed(name))
+
+    def to_polars(self, name: str | None = None) -> polars.DataFrame:
+        """Return a list of the answer as a polars frame, as `to_pandas` does. Raises as that does."""
+        from rbank_es.answers.shared.frames import polars_frame
+
+        return polars_frame(*self._listed(name))
+
+    def _listed(self, name: str | None) -> tuple[type[Struct], Sequence[Struct]]:
+        """Return the type of the rows of a list, and its rows."""
+        known = lists_of(type(self))
+        if not known:
+            raise BadInput(f"{type(self).__name__} has no list that could be a frame: use its fields, or its JSON")
+        if (name := name or next(iter(known))) not in known:
+            raise BadInput(f"no list is called {name[: limits.GIVEN_WORD_CHARS]!r}; there are: {', '.join(known)}")
+        rows: Sequence[Struct] = getattr(self, name)
+        return known[name], rows
+
+
+def lists_of(answer: type[BankAnswer]) -> dict[str, type[Struct]]:
+    """Return the type of the rows of each list of an answer, by its field."""
+    kinds = {field: get_args(kind) for field, kind in get_type_hints(answer).items()}
+    rows = {field: args[0] for field, args in kinds.items() if args[1:] == (...,)}
+    return {field: row for field, row in rows.items() if isinstance(row, type) and issubclass(row, Struct)}
+
 
 class Page(BankAnswer, Generic[Row], frozen=True, kw_only=True, dict=True):
     """One page of a list: `rows`, how many rows there are on all pages, and the key of the last one here, behind which
@@ -80,23 +116,34 @@ class Page(BankAnswer, Generic[Row], frozen=True, kw_only=True, dict=True):
     def __len__(self) -> int:
         return self.total
 
-    def goes_on(self, ask: Callable[[str], Page[Row]]) -> None:
-        """Let the page go on: `ask` returns the one behind a key."""
+    def goes_on(self, ask: Callable[..., Page[Row]]) -> None:
+        """Let the page go on: `ask` returns the one behind a key, with further parameters by name."""
         # Beside the fields, so that JSON and comparisons don't have it.
         vars(self)["ask"] = ask
 
-    def following(self) -> Page[Row] | None:
-        """Return the next page; None behind the last. Raises `BadInput` for a page that was read from JSON."""
+    def following(self, **more: Any) -> Page[Row] | None:
+        """Return the next page, `more` parameters being others; None behind the last.
+
+        Raises `BadInput` for a page that was read from JSON.
+        """
         if self.next is None:
             return None
-        ask: Callable[[str], Page[Row]] | None = vars(self).get("ask")
+        ask: Callable[..., Page[Row]] | None = vars(self).get("ask")
         if ask is None:
             raise BadInput(f"this page was read from a file: ask the bank for the rows behind {self.next!r}")
-        return ask(self.next)
+        return ask(self.next, **more)
 
     def whole(self) -> Page[Row]:
         """Return this page with the rows of all that follow."""
-        return self if self.next is None else msgspec.structs.replace(self, rows=tuple(self), next=None)
+        rows, page = list(self.rows), self.following(limit=answer_limits.ANSWER_ROWS_MOST)
+        while page is not None:
+            rows += page.rows
+            # In the largest pages: each is a question of its own.
+            page = page.following(limit=answer_limits.ANSWER_ROWS_MOST)
+        return msgspec.structs.replace(self, rows=tuple(rows), next=None)
+
+    def _listed(self, name: str | None) -> tuple[type[Struct], Sequence[Struct]]:
+        return super(Page, self.whole())._listed(name)
 
     def _repr_html_(self) -> str:
         names = self.rows[0].__struct_fields__ if self.rows else ()
