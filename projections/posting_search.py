@@ -19,7 +19,7 @@ from functools import cached_property
 from heapq import nlargest
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from rbank_es import limits
 from rbank_es.policies.bit_slices import numbers_in
@@ -182,28 +182,53 @@ class WeightedTerm(NamedTuple):
 class RankedTexts(NamedTuple):
     """The numbers behind a ranking: each text's length, their average, and the weighted frequency of each code.
 
-    `wanted` has 1 for an active text that passes the filters. `norms` keeps what numpy computes of the lengths.
+    `active` has 1 for an active text. `norms` keeps what numpy computes of the lengths.
     """
 
     lengths: array[int]
     average: float
     frequencies: array[float]
-    wanted: bytes
+    active: bytes
     norms: dict[Formula, Any]
 
 
-def best_texts(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[tuple[int, float]]:
-    """Return the best `k` wanted texts that score above 0, and those that tie with the last, with their scores."""
-    some = [term for term in terms if term.weight > 0 and term.postings.having]
-    if not some or k < 1:
-        return []
-    if _numpy_for(sum(len(term.postings) for term in some)) is None:
-        selected = _selected(some, formula, texts, k)
-    else:
-        selected = _NumpySelection(some, formula, texts, k).run()
-    found = [(text, _score(some, formula, texts, text)) for text in selected]
-    least = nlargest(k, (score for _, score in found))[-1:]
-    return [(text, score) for text, score in found if score > 0 and score >= least[0]]
+class Selector(Protocol):
+    """A walk of the terms of a query, in order of weight, which searches with other filters go on with."""
+
+    def select(self, wanted: bytes, k: int) -> list[int]:
+        """Return a set of wanted texts that has the best `k`, and all that tie with them."""
+        ...
+
+
+class PostingSearch:
+    """The search of some terms among active texts, with one filter after the other.
+
+    A question with a domain is searched with a filter for each nearness, and one that nobody asked also for the best of
+    both polarities: the postings of a term are walked once for all of them.
+    """
+
+    def __init__(self, terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts) -> None:
+        """Walk no term yet."""
+        self.terms, self.formula = terms, formula
+        self._texts = texts
+        self._selector: Selector | None = None
+        self._some = [term for term in terms if term.weight > 0 and term.postings.having]
+
+    def best(self, wanted: bytes, k: int) -> list[tuple[int, float]]:
+        """Return the best `k` wanted texts that score above 0, and those that tie with the last, with their scores.
+
+        `wanted` has 1 for an active text that passes the filters.
+        """
+        # Without this, every term would be walked to find none.
+        if not self._some or k < 1 or 1 not in wanted:
+            return []
+        if self._selector is None:
+            by_numpy = _numpy_for(sum(len(term.postings) for term in self._some)) is not None
+            self._selector = (_NumpySelector if by_numpy else _Selector)(self._some, self.formula, self._texts)
+        selected = self._selector.select(wanted, k)
+        found = [(text, _score(self._some, self.formula, self._texts, text)) for text in selected]
+        least = nlargest(k, (score for _, score in found))[-1:]
+        return [(text, score) for text, score in found if score > 0 and score >= least[0]]
 
 
 def _score(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, text: int) -> float:
@@ -216,26 +241,42 @@ def _score(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, 
     return score
 
 
-def _selected(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> list[int]:
-    """Return a set of texts that has the best `k`, and all that tie with them."""
-    lengths, frequencies, wanted = texts.lengths, texts.frequencies, texts.wanted
-    most, base, each = formula.k1 + 1.0, formula.k1 * (1.0 - formula.b), formula.k1 * formula.b / texts.average
-    order = sorted(terms, key=lambda term: -term.weight)
-    rest = most * sum(term.weight for term in order)
-    slack = rest * _SLACK
-    sums: dict[int, float] = {}
-    taken = 0
-    for weight, postings in order:
-        if k <= len(sums) < _LOOK * len(postings) and rest + slack < nlargest(k, sums.values())[-1]:
-            break
-        gain = weight * most
-        for text, code in postings.pairs():
-            if wanted[text] and (frequency := frequencies[code]) > 0:
+class _Selector:
+    """A `Selector` in plain Python."""
+
+    def __init__(self, terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts) -> None:
+        self._formula, self._texts = formula, texts
+        self._order = sorted(terms, key=lambda term: -term.weight)
+        self._rest = (formula.k1 + 1.0) * sum(term.weight for term in terms)
+        self._slack = self._rest * _SLACK
+        self._sums: dict[int, float] = {}
+        self._taken = 0
+
+    def select(self, wanted: bytes, k: int) -> list[int]:
+        """Return a set of wanted texts that has the best `k`, and all that tie with them."""
+        for term in self._order[self._taken :]:
+            if k <= len(self._sums) < _LOOK * len(term.postings) and self._is_enough(wanted, k):
+                break
+            self._take(term)
+        sums = {text: known for text, known in self._sums.items() if wanted[text]}
+        return _sifted(sums, self._order[self._taken :], self._formula, self._texts, k)
+
+    def _is_enough(self, wanted: bytes, k: int) -> bool:
+        """Return whether no text without a sum can be among the best `k` wanted ones."""
+        best = nlargest(k, (known for text, known in self._sums.items() if wanted[text]))
+        return len(best) == k and self._rest + self._slack < best[-1]
+
+    def _take(self, term: WeightedTerm) -> None:
+        formula, sums = self._formula, self._sums
+        lengths, frequencies, active = self._texts.lengths, self._texts.frequencies, self._texts.active
+        base, each = formula.k1 * (1.0 - formula.b), formula.k1 * formula.b / self._texts.average
+        gain = term.weight * (formula.k1 + 1.0)
+        for text, code in term.postings.pairs():
+            if active[text] and (frequency := frequencies[code]) > 0:
                 added = gain * frequency / (frequency + base + each * lengths[text])
                 sums[text] = sums[text] + added if text in sums else added
-        rest -= gain
-        taken += 1
-    return _sifted(sums, order[taken:], formula, texts, k)
+        self._rest -= gain
+        self._taken += 1
 
 
 def _sifted(
@@ -263,39 +304,48 @@ def _sifted(
 # ---------------------------------------------------------------- the best texts, by numpy
 
 
-class _NumpySelection:
-    """One selection as `_selected` makes it, by numpy.
+class _NumpySelector:
+    """A `Selector` by numpy.
 
     A term that is taken touches the texts that have it, not all texts of the bank: what `k` texts reach is known from
     those whose sums were among the highest before, and those whose sums it raised. What a text can gain by the other
     terms follows from which of them it has, before any code of their counts is looked up.
 
-    `_rest` is what the terms not taken yet can add to a sum, `_least` a sum that `k` texts reach.
+    `_rest` is what the terms not taken yet can add to a sum. Of one selection, `_least` is a sum that `k` wanted texts
+    reach, and `_best` are those above it.
     """
 
-    def __init__(self, terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, k: int) -> None:
+    def __init__(self, terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts) -> None:
         import numpy
 
-        self._numpy, self._k, self._most = numpy, k, formula.k1 + 1.0
+        self._numpy, self._most = numpy, formula.k1 + 1.0
         self._frequencies = numpy.asarray(texts.frequencies)
         self._norms = _norms(formula, texts)
-        self._wanted = numpy.frombuffer(texts.wanted, bool)
         self._sums = numpy.zeros(len(texts.lengths))
         self._order = sorted(terms, key=lambda term: -term.weight)
         self._rest = self._most * sum(term.weight for term in terms)
         self._slack = self._rest * _SLACK
-        self._least, self._best = 0.0, numpy.zeros(0, numpy.uint32)
+        self._taken = 0
+        self._begin(texts.active, 1)
 
-    def run(self) -> list[int]:
-        """Return the texts."""
-        taken = 0
-        while taken < len(self._order) and self._least <= self._rest + self._slack:
-            self._take(self._order[taken])
-            taken += 1
+    def select(self, wanted: bytes, k: int) -> list[int]:
+        """Return a set of wanted texts that has the best `k`, and all that tie with them."""
+        self._begin(wanted, k)
+        while self._taken < len(self._order) and self._least <= self._rest + self._slack:
+            self._take(self._order[self._taken])
+            self._taken += 1
         bound = self._least - self._rest - self._slack
         chosen = self._numpy.flatnonzero((self._sums > 0) & (self._sums >= bound))
         chosen = chosen[self._wanted[chosen]]
-        return self._sifted(chosen, self._sums[chosen], self._order[taken:])
+        return self._sifted(chosen, self._sums[chosen], self._order[self._taken :])
+
+    def _begin(self, wanted: bytes, k: int) -> None:
+        self._wanted, self._k = self._numpy.frombuffer(wanted, bool), k
+        self._least, self._best = 0.0, self._numpy.zeros(0, self._numpy.uint32)
+        if self._taken:
+            known = self._numpy.flatnonzero((self._sums > 0) & self._wanted)
+            self._raise_least(self._sums[known])
+            self._best = known[self._sums[known] > self._least].astype(self._numpy.uint32)
 
     def _take(self, term: WeightedTerm) -> None:
         """Add to the sums what a term gains each text."""

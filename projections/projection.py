@@ -195,6 +195,7 @@ PROJECTIONS: Registry[Projection] = Registry(
         "lineage": "rbank_es.projections.lineage_edges:LINEAGE",
         "health": "rbank_es.projections.health:HEALTH",
         "vector_index": "rbank_es.projections.vector_index:VECTOR_INDEX",
+        "rare_events": "rbank_es.projections.rare_events:RARE_EVENTS",
     },
 )
 """Every projection by name."""

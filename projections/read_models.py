@@ -203,17 +203,24 @@ class ReadModels(ProcessCache):
         from rbank_es.projections.statement_tables import StatementRows
 
         self._read_statements_by(None)
+        with suppress(OSError):
+            inode = self.path.stat().st_ino
+            if (found := self.sound(log, "memory_index")) is not None:
+                self._read_statements_by(found[0])
+                return StatementRows(*found, lambda: self._is_still(inode))
+        return None
+
+    def sound(self, log: EventLog, name: str) -> tuple[sqlite3.Connection, int] | None:
+        """Return a connection, which the caller closes, and a projection's position in the file; None on a doubt."""
         try:
             connection = builder.connect(self.path, "ro")
         except sqlite3.Error:
             return None
         with suppress(sqlite3.Error, LogError, OSError):
-            points, inode = builder.checkpoints_in(connection), self.path.stat().st_ino
+            points = builder.checkpoints_in(connection)
             # Of one, because to import all of them takes longer than a decision.
-            index = PROJECTIONS.get("memory_index")
-            if self._is_believed() and not builder.doubts_of(connection, points, log, [index]):
-                self._read_statements_by(connection)
-                return StatementRows(connection, points[index.name].position, lambda: self._is_still(inode))
+            if self._is_believed() and not builder.doubts_of(connection, points, log, [PROJECTIONS.get(name)]):
+                return connection, points[name].position
         connection.close()
         return None
 
@@ -313,13 +320,6 @@ class ReadModels(ProcessCache):
             # The file before may have words that are erased now: it lasts as long as it is open.
             self._read_statements_by(None)
         return written
-
-
-def holds_read_models(path: Path) -> bool:
-    """Return whether a file is one of read models, of this release or another."""
-    with suppress(sqlite3.Error), closing(builder.connect(path, "ro")) as connection:
-        return "checkpoints" in builder.objects_in(connection)
-    return False
 
 
 def rebuild(

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from rbank_es import limits
 from rbank_es.policies.retrieval import Filters, RankedItem
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking, terms_of, word_idf
-from rbank_es.projections.posting_search import Postings, RankedTexts, WeightedTerm, best_texts, marked_among
+from rbank_es.projections.posting_search import Postings, PostingSearch, RankedTexts, WeightedTerm, marked_among
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.search_tables import PostingRows, fact_sets, facts_at, marked, numbers_of, posting_rows
 from rbank_es.projections.tokenizer import Tokenizer
@@ -116,6 +116,8 @@ class WordIndex(ActiveWords[Postings]):
         self._norms: dict[Formula, Any] = {}
         # Of the last questions: the floor of each polarity asks for the best of both.
         self._rankings: dict[tuple[object, ...], WordRanking] = {}
+        # Of the last question, which is asked with several filters.
+        self._search: PostingSearch | None = None
         self._kept, self._version = 0, -1
         self._recent: list[tuple[int, str, int, array[int]]] | None = None
         self.refresh()
@@ -138,12 +140,17 @@ class WordIndex(ActiveWords[Postings]):
     def _best(
         self, terms: Sequence[tuple[float, Postings]], formula: Formula, k: int, filters: Filters
     ) -> list[tuple[str, float, int]]:
-        texts = RankedTexts(
-            self._lengths, self._average, self._frequencies(formula), self._wanted(filters), self._norms
-        )
-        scores = dict(best_texts(list(starmap(WeightedTerm, terms)), formula, texts, k))
+        scores = dict(self._search_of(list(starmap(WeightedTerm, terms)), formula).best(self._wanted(filters), k))
         rows = self._run.execute(_ITEMS, (json_of([*scores]),))
         return sorted(((id, scores[text], text) for text, id in rows), key=lambda hit: (-hit[1], hit[0]))[: max(0, k)]
+
+    def _search_of(self, terms: list[WeightedTerm], formula: Formula) -> PostingSearch:
+        """Return the search of some terms: the last one, if it was of the same."""
+        last = self._search
+        if last is None or (last.terms, last.formula) != (terms, formula):
+            texts = RankedTexts(self._lengths, self._average, self._frequencies(formula), self._active, self._norms)
+            last = self._search = PostingSearch(terms, formula, texts)
+        return last
 
     def _frequencies(self, formula: Formula) -> array[float]:
         """Return the weighted frequency of each code."""
@@ -181,6 +188,7 @@ class WordIndex(ActiveWords[Postings]):
         self._active = self._active.ljust(len(self._lengths), b"\0")
         self._masks.clear()
         self._rankings.clear()
+        self._search = None
         self._weighted.clear()
         self._norms.clear()
         self._recent = None

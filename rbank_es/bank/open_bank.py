@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from threading import Event as Signal
 from typing import TYPE_CHECKING, Any, Self
@@ -33,6 +34,9 @@ Given = Event | Mapping[str, Any]
 
 READ_MODELS = "projections.sqlite"
 """The file of the read models, in the log's derived directory."""
+
+_SOUGHT_MOST = 500
+"""Events that are sought one by one: to read all lines of a log is quicker than to seek more."""
 
 
 class OpenBank:
@@ -149,6 +153,30 @@ class OpenBank:
         upto = None if point is None else self.resolve(point)
         wanted = _all_types() if resolve else ()
         return self.log.read(after=after, upto=upto, types=types, run=run, resolve=wanted)
+
+    def rare_events(self, type_: str, upto: int | None = None) -> Iterator[Event]:
+        """Yield the events of a type up to a position (default: the head), in order, without their long texts.
+
+        Of a type that the read model `rare_events` has, it costs their number, and what the read models are behind.
+        """
+        last, known, reached = self.position if upto is None else upto, list[int](), 0
+        if self._has_read_models():
+            known, reached = self._known_rarities(type_, last)
+        for position in known:
+            yield from self.log.read(after=position - 1, upto=position)
+        yield from self.log.read(after=reached, upto=last, types={type_})
+
+    def _known_rarities(self, type_: str, upto: int) -> tuple[list[int], int]:
+        """Return the positions of a type in the read models, and how far these are; none and 0 without sound ones."""
+        from rbank_es.projections.rare_events import positions_of
+
+        found = self.read_models().sound(self.log, "rare_events")
+        if found is None:
+            return [], 0
+        connection, reached = found
+        with closing(connection):
+            known = positions_of(connection, type_, upto)
+        return (known, min(reached, upto)) if len(known) <= _SOUGHT_MOST else ([], 0)
 
     def event_at(self, position: int, *, resolve: bool = False) -> Event:
         """Return the event at a position; `resolve` replaces handles. Raises `BadPoint` where there is none."""

@@ -51,7 +51,7 @@ def registration(source: Source, ontology: Ontology) -> OntologyRegistered:
 
 def registrations(bank: Bank, upto: int | None = None) -> Iterator[OntologyRegistered]:
     """Yield the registrations of a bank up to a position, the first ones first."""
-    for event in bank.log.read(upto=upto, types={"ontology_registered"}):
+    for event in bank.rare_events("ontology_registered", upto):
         if isinstance(event, OntologyRegistered):
             yield event
 

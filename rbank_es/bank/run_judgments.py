@@ -51,7 +51,7 @@ def judgments_of(
     """
     upto = bank.position if position is None else position
     judged = read_run(bank.log, run, upto, types=JUDGMENT_TYPES).judgments
-    policies = bank.log.read(upto=upto, types={"policy_set"})
+    policies = bank.rare_events("policy_set", upto)
     known = merge(judged, policies, key=attrgetter("seq"))
     return ranked(known if then is None else chain(known, (then,)))
 

@@ -87,7 +87,7 @@ def latest_guide(bank: Bank, ontology: str | None, point: str | int | None = Non
     Guides whose text was erased are skipped.
     """
     found = None
-    for event in bank.events(point=point, types={"artifact_materialised"}):
+    for event in bank.rare_events("artifact_materialised", bank.resolve(point)):
         if isinstance(event, ArtifactMaterialised) and (event.kind, event.ontology) == (GUIDE, ontology):
             text = bank.text(event.text)
             found = StoredGuide(event.id, text) if text is not None else found

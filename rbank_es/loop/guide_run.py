@@ -196,5 +196,5 @@ def _without_text(result: TaskResult, problem: str) -> LoopStopped:
 
 
 def _guides(bank: Bank) -> list[ArtifactMaterialised]:
-    events = bank.events(types={"artifact_materialised"})
+    events = bank.rare_events("artifact_materialised")
     return [event for event in events if isinstance(event, ArtifactMaterialised) and event.kind == GUIDE]

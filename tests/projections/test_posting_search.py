@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from rbank_es.policies.word_relevance import Formula
-from rbank_es.projections.posting_search import Postings, RankedTexts, WeightedTerm, best_texts
+from rbank_es.projections.posting_search import Postings, PostingSearch, RankedTexts, WeightedTerm
 from tests.laws.test_word_index_laws import by_numpy
 
 TEXTS = 60
@@ -21,7 +21,10 @@ FORMULAS = [
 @pytest.mark.parametrize("formula", FORMULAS, ids=lambda formula: f"{formula.k1} {formula.b}")
 @pytest.mark.parametrize("numpy", [False, True], ids=["python", "numpy"])
 def test_no_text_is_left_out_that_is_among_the_best(formula: Formula, numpy: bool) -> None:
-    """Lengths differ a hundredfold, and all but a few terms weigh little: what is added without them selects."""
+    """Lengths differ a hundredfold, and all but a few terms weigh little: what is added without them selects.
+
+    Each search is asked again with other filters and other numbers of texts, which goes on with the walk so far.
+    """
     if numpy:
         pytest.importorskip("numpy")
     with by_numpy(numpy):
@@ -29,16 +32,22 @@ def test_no_text_is_left_out_that_is_among_the_best(formula: Formula, numpy: boo
             chance = Random(seed)
             terms = [term(chance, weight) for weight in chance.choices((0.0, 0.2, 0.5, 1.0, 4.0), k=4)]
             texts = searched(chance)
-            k = chance.randint(1, 4)
-            scores = {
-                text: score
-                for text in range(1, TEXTS)
-                if texts.wanted[text] and (score := score_of(terms, formula, texts, text)) > 0
-            }
-            least = min(sorted(scores.values())[-k:], default=0.0)
-            assert dict(best_texts(terms, formula, texts, k)) == {
-                text: score for text, score in scores.items() if score >= least
-            }
+            search = PostingSearch(terms, formula, texts)
+            for share in (0.5, 0.1, 1.0, 0.0, 0.9):
+                wanted, k = bytes(each and chance.random() < share for each in texts.active), chance.randint(1, 4)
+                assert dict(search.best(wanted, k)) == best_by_definition(terms, formula, texts, wanted, k)
+
+
+def best_by_definition(
+    terms: list[WeightedTerm], formula: Formula, texts: RankedTexts, wanted: bytes, k: int
+) -> dict[int, float]:
+    scores = {
+        text: score
+        for text in range(1, TEXTS)
+        if wanted[text] and (score := score_of(terms, formula, texts, text)) > 0
+    }
+    least = min(sorted(scores.values())[-k:], default=0.0)
+    return {text: score for text, score in scores.items() if score >= least}
 
 
 def term(chance: Random, weight: float) -> WeightedTerm:
@@ -49,8 +58,8 @@ def term(chance: Random, weight: float) -> WeightedTerm:
 
 def searched(chance: Random) -> RankedTexts:
     lengths = array("I", (chance.choice((1, 3, 10, 100)) for _ in range(TEXTS)))
-    wanted = bytes(chance.random() < 0.8 for _ in range(TEXTS))
-    return RankedTexts(lengths, sum(lengths) / TEXTS, array("d", (0.0, 1.0, 2.0, 5.0)), wanted, {})
+    active = bytes(chance.random() < 0.8 for _ in range(TEXTS))
+    return RankedTexts(lengths, sum(lengths) / TEXTS, array("d", (0.0, 1.0, 2.0, 5.0)), active, {})
 
 
 def score_of(terms: list[WeightedTerm], formula: Formula, texts: RankedTexts, text: int) -> float:

@@ -76,6 +76,6 @@ def stored_bank(text: str) -> StoredBank | None:
     with suppress(BankNotFound, BadBankName):
         Bank.open(place).close()
         return None
-    from rbank_es.projections.read_models import holds_read_models
+    from rbank_es.projections.builder import holds_read_models
 
     return StoredBank(path, point) if holds_read_models(path) else None
