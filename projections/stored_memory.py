@@ -39,6 +39,7 @@ from rbank_es.projections.memory_tables import (
 from rbank_es.projections.projection import Change, Close, Insert, Row, Table, json_of
 from rbank_es.state import Due, ItemState, Pair, StandingVerdict, State
 from rbank_es.state.bank_state import CandidateState, ExtractionState, ItemRecord, PairState
+from rbank_es.state.growing_set import GrowingSet
 from rbank_es.state.memory import MEMORY_HANDLERS, UNBOUNDED, MemoryFacts, links
 from rbank_es.state.validity import Standing
 
@@ -369,9 +370,9 @@ class StoredMemory(MemoryFacts):
     def _due(self) -> Due:
         found = self._rows("SELECT kind, id, place FROM due_facts WHERE to_seq IS NULL ORDER BY from_seq")
         return Due(
-            pairs=frozenset((id, place) for kind, id, place in found if kind == "candidate"),
-            items=frozenset(id for kind, id, _ in found if kind == "item"),
-            runs=frozenset(id for kind, id, _ in found if kind == "run"),
+            pairs=GrowingSet((id, place) for kind, id, place in found if kind == "candidate"),
+            items=GrowingSet(id for kind, id, _ in found if kind == "item"),
+            runs=GrowingSet(id for kind, id, _ in found if kind == "run"),
             whole=any(kind == "bank" for kind, _, _ in found),
             causes=tuple(id for kind, id, _ in found if kind == "cause"),
         )
@@ -438,10 +439,10 @@ def _prepared_rows(correction: str, parts: tuple[Event, ...]) -> Iterator[TableR
 
 
 def _due_changes(old: Due, new: Due, seq: int) -> Iterator[Change]:
-    # By sets: a bank that nobody corrects has ever more that is due, and an event adds little to it.
-    for row in _due_less(old, new):
+    # By what was added: a bank that nobody corrects has ever more that is due.
+    for row in _due_since(new, old):
         yield Close(DUE.name, row)
-    for row in _due_less(new, old):
+    for row in _due_since(old, new):
         yield Insert(DUE.name, (*row, seq))
     # Causes only grow until a correction answers all of them.
     begun = 0 if len(new.causes) < len(old.causes) else len(old.causes)
@@ -451,15 +452,15 @@ def _due_changes(old: Due, new: Due, seq: int) -> Iterator[Change]:
         yield Insert(DUE.name, ("cause", cause, 0, seq))
 
 
-def _due_less(due: Due, less: Due) -> Iterator[Row]:
-    """Yield the rows of what is due in one and not in the other."""
-    for extraction, place in due.pairs - less.pairs:
+def _due_since(before: Due, due: Due) -> Iterator[Row]:
+    """Yield the rows of what is due in one and was not in another."""
+    for extraction, place in due.pairs.since(before.pairs):
         yield "candidate", extraction, place
-    for item in due.items - less.items:
+    for item in due.items.since(before.items):
         yield "item", item, 0
-    for run in due.runs - less.runs:
+    for run in due.runs.since(before.runs):
         yield "run", run, 0
-    if due.whole and not less.whole:
+    if due.whole and not before.whole:
         yield "bank", "", 0
 
 

@@ -332,7 +332,7 @@ class SupposedHistory:
             self._record(DecisionUndone(extraction=event.extraction or "", candidate=candidate))
         if gone or adrift:
             due = self.supposed.due
-            self._reconcile(event.seq, due=replace(due, pairs=due.pairs | adrift) if adrift else due)
+            self._reconcile(event.seq, due=replace(due, pairs=due.pairs.with_more(adrift)) if adrift else due)
         policy = self._timeline.forgetting(self._next)
         assert self._known is not None
         if policy is not None and policy.overflows(self._known.active):

@@ -15,6 +15,7 @@ from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.events.run_totals import known_sum
 from rbank_es.events.short_repr import Shown
+from rbank_es.state.growing_set import GrowingSet
 from rbank_es.state.proportion import Share
 
 ItemStatus = Literal["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"]
@@ -171,9 +172,9 @@ class Due(Struct, frozen=True, kw_only=True):
     whose outcomes count otherwise where a policy chose what to forget; `whole` if words were erased, so that every
     decision may differ. `causes` are the ids of the events, the first `limits.CORRECTION_CAUSES` of them."""
 
-    pairs: frozenset[Pair] = frozenset()
-    items: frozenset[str] = frozenset()
-    runs: frozenset[str] = frozenset()
+    pairs: GrowingSet[Pair] = GrowingSet()
+    items: GrowingSet[str] = GrowingSet()
+    runs: GrowingSet[str] = GrowingSet()
     whole: bool = False
     causes: tuple[str, ...] = ()
 

@@ -180,17 +180,17 @@ class MemoryFacts(ABC):
         whole: bool = False,
     ) -> None:
         """Note what a correction has to look at, and why; nothing where there is nothing to look at."""
-        due = self.due
-        more = Due(pairs=frozenset(pairs), items=frozenset(items), runs=frozenset(runs), whole=whole)
-        if more:
+        due, new = self.due, (tuple(pairs), tuple(items), tuple(runs))
+        if whole or any(new):
             # The last one is enough to look at: what an event causes is noted before the next event.
             named = due.causes[-1:] == (cause,) or len(due.causes) >= limits.CORRECTION_CAUSES
+            causes = due.causes if named else (*due.causes, cause)
             self.due = Due(
-                pairs=due.pairs | more.pairs,
-                items=due.items | more.items,
-                runs=due.runs | more.runs,
+                pairs=due.pairs.with_more(new[0]),
+                items=due.items.with_more(new[1]),
+                runs=due.runs.with_more(new[2]),
                 whole=due.whole or whole,
-                causes=due.causes if named else (*due.causes, cause),
+                causes=causes,
             )
 
     def decide(self, pair: Pair, decision: Decision, seq: int, policy: str) -> dict[str, None]:

@@ -42,9 +42,7 @@ def best_by_definition(
     terms: list[WeightedTerm], formula: Formula, texts: RankedTexts, wanted: bytes, k: int
 ) -> dict[int, float]:
     scores = {
-        text: score
-        for text in range(1, TEXTS)
-        if wanted[text] and (score := score_of(terms, formula, texts, text)) > 0
+        text: score for text in range(1, TEXTS) if wanted[text] and (score := score_of(terms, formula, texts, text)) > 0
     }
     least = min(sorted(scores.values())[-k:], default=0.0)
     return {text: score for text, score in scores.items() if score >= least}
