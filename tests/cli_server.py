@@ -33,6 +33,8 @@ AGENTS = frozenset({"run", "guide", "judge", "rerun", "doctor", "demo"})
 """Commands that load dspy."""
 OF_AGENTS = ("executors", "extraction", "judging", "loop", "models", "rerun", "sandbox")
 """Packages that load dspy."""
+FACES = ("rbank_es.agents.langchain_middleware",)
+"""Modules that load a framework, and that no command uses."""
 ON_USE = ("pyoxigraph", "rdflib.plugins.sparql", "rdflib.plugins.stores.memory")
 """Modules that many commands load when they have a query: a quarter of a second."""
 AT_START = ("PYTHON", "LC_", "LANG")
@@ -147,7 +149,7 @@ def _load(agents: bool) -> None:
 
     for found in pkgutil.walk_packages(rbank_es.__path__, "rbank_es."):
         part = found.name.split(".")[1]
-        if part != "__main__" and (agents or part not in OF_AGENTS):
+        if part != "__main__" and found.name not in FACES and (agents or part not in OF_AGENTS):
             importlib.import_module(found.name)
     for name in ON_USE:
         importlib.import_module(name)

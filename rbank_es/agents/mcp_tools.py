@@ -6,9 +6,7 @@ A tool is a struct of arguments and a method: JSON in, an answer of the bank out
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
-from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -16,6 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from rbank_es import limits
+from rbank_es.agents.open_runs import OpenRuns
 from rbank_es.answers import Bounds, Moment
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank
 from rbank_es.events import MemoriesRead, MemoryProposed, RunJudged
@@ -150,8 +149,7 @@ class BankTools:
         """Serve `bank`; without `writes` only the tools that read are there."""
         self._bank = bank
         self.tools = {name: tool for name, tool in TOOLS.items() if writes or not tool.writes}
-        self._open: OrderedDict[str, AgentRun] = OrderedDict()
-        self._lock = Lock()
+        self._open = OpenRuns(bank)
         self._bounds = Bounds(
             rows_most=mcp_limits.MCP_ROWS,
             text_chars=mcp_limits.MCP_TEXT_CHARS,
@@ -181,11 +179,7 @@ class BankTools:
 
     def close(self) -> None:
         """End what is open: a run that nobody reported failed as unfinished."""
-        with self._lock:
-            left = [*self._open.values()]
-            self._open.clear()
-        for run in left:
-            run.__exit__(None, None, None)
+        self._open.close()
 
     # ---------------------------------------------------------------- tools that read
 
@@ -244,8 +238,7 @@ class BankTools:
     def _report(self, given: ReportArguments) -> dict[str, Any]:
         run = self._running(given.run)
         run.finish(given.answer, evidence={"reported": given.evidence} if given.evidence else None)
-        with self._lock:
-            self._open.pop(run.id, None)
+        self._open.drop(run.id)
         judged = RunJudged(
             id=self._bank.log.new_id(),
             run=run.id,
@@ -273,23 +266,11 @@ class BankTools:
         if drawn is not None:
             consolidate(self._bank, [replace(drawn, pending=True).event()])
 
-    # ---------------------------------------------------------------- open runs
-
     def _begun(self, given: RecallArguments) -> AgentRun:
-        run = self._bank.record(given.question, domain=given.domain or None, executor="mcp")
-        run.__enter__()
-        with self._lock:
-            self._open[run.id] = run
-            left = [self._open.popitem(last=False)[1]] if len(self._open) > mcp_limits.MCP_OPEN_RUNS else []
-        for each in left:
-            each.__exit__(None, None, None)
-        return run
+        return self._open.begin(given.question, domain=given.domain or None, executor="mcp")
 
     def _running(self, id: str) -> AgentRun:
-        with self._lock:
-            run = self._open.get(id)
-            if run is not None:
-                self._open.move_to_end(id)
+        run = self._open.get(id)
         if run is None:
             raise BadInput(f"no run {id[: limits.GIVEN_CHARS]!r} is open here: recall without a run begins one")
         return run

@@ -118,6 +118,12 @@ class AgentRun:
         """Whether its end is recorded, so that it can be judged."""
         return self._ended
 
+    @property
+    def recalled(self) -> str:
+        """The lessons that the run was given so far, for a prompt; empty where none fitted."""
+        texts = self._context.texts if self._context is not None else ()
+        return "\n\n".join(text for text in texts if isinstance(text, str) and text)
+
     def forget_parent(self) -> None:
         """See `Forkable.forget_parent`: the run stays that of the process that began it."""
         self._lock = RLock()

@@ -10,3 +10,6 @@ RECALL_TAIL_EVENTS = 250
 MARK_WAIT_S = 5.0
 # Bytes of the name of a machine in such a mark.
 MACHINE_BYTES = 256
+# Runs of one server, or of one agent in a framework, that are open at once: of eight hosts, each with subagents. The
+# one used longest ago makes room.
+OPEN_RUNS = 64

@@ -2,8 +2,6 @@
 
 from rbank_es.limits import KIB, MIB
 
-# Runs of one server that are open at once: of eight hosts, each with subagents. The one used longest ago makes room.
-MCP_OPEN_RUNS = 64
 # Characters of a question, and of an answer with its evidence: what a person would still read.
 MCP_QUESTION_CHARS = 20_000
 MCP_ANSWER_CHARS = 200_000

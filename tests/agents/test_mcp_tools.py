@@ -15,7 +15,7 @@ from rbank_es import Bank, Item
 from rbank_es.agents.mcp_tools import INSTRUCTIONS, TOOLS, BankTools, input_schema
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank, RBankError
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.limits import mcp_limits
+from rbank_es.limits import agent_limits, mcp_limits
 
 QUESTION = "How are lamps counted?"
 LESSON = ("Count lamps with DISTINCT", "Joins repeat rows of lamps: write COUNT(DISTINCT ?lamp).")
@@ -132,7 +132,7 @@ def test_runs_that_nobody_reported_end_as_unfinished(bank: Bank) -> None:
     """At the end of the server, and the one used longest ago where too many are open."""
     tools = BankTools(bank)
     first = begun(tools)
-    others = [begun(tools) for _ in range(mcp_limits.MCP_OPEN_RUNS)]
+    others = [begun(tools) for _ in range(agent_limits.OPEN_RUNS)]
     assert bank.run(first).run.error_code == "unfinished"
     with pytest.raises(BadInput, match="is open here"):
         tools.call("report", {"run": first, "outcome": "success"})
