@@ -11,7 +11,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from rbank_es.bank.locator import Located, locate
+from rbank_es.bank.locator import locate
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadInput, CheckFailed
 from rbank_es.log import EventLog, Head
@@ -71,11 +71,17 @@ class BankBranches(OpenBank):
     def copy(self, point: str | int | None = None, into: str | Path | None = None) -> Self:
         """Return a separate bank, equal to this one up to a point: the same id, events, texts and heads.
 
-        `into` is a place of the same log engine; without it, the copy is removed when it is closed. Raises `BadPoint`,
-        `BadBankName`, `BadInput` where something is at `into` already or another engine keeps it, `LogUnavailable`.
+        `into` is a place of any log engine; without it, the copy is removed when it is closed. Raises `BadPoint`,
+        `BadBankName`, `BadInput` where something is at `into` already, `LogCorruption`, `LogUnavailable`.
         """
-        upto, locator = self.resolve(point), None if into is None else self._place_for("copy", into).locator
-        return type(self)(self.log.copy(upto, locator), self.name)
+        upto, log = self.resolve(point), self.log
+        if into is None:
+            return type(self)(log.copy(upto), self.name)
+        located = locate(into)
+        if located.scheme == log.scheme:  # which may share what it stores
+            return type(self)(log.copy(upto, located.locator), located.name)
+        made = located.engine.receive(located.locator, log.bank_id, log.ancestors(), log.stored(upto))
+        return type(self)(made, located.name)
 
     def fork(self, place: str | Path, point: str | int | None = None, *, by: str | None = None) -> Self:
         """Make a bank that begins as this one up to a point, and has an id of its own; return it.
@@ -85,20 +91,14 @@ class BankBranches(OpenBank):
         Raises `BadPoint`, also for a point inside a group of events; `BankExists`; `BadBankName`; `BadInput` where
         another engine keeps that place, or it is inside this bank; `LogCorruption`; `LogUnavailable`.
         """
-        upto, located = self.resolve(point), self._place_for("fork", place)
-        return type(self)(self.log.fork(upto, located.locator, name=located.name, by=by), located.name)
-
-    def _place_for(self, verb: str, into: str | Path) -> Located:
-        """Return a place for a branch. Raises `BadInput` where another engine than this bank's keeps it."""
-        # Here and not in the engines, because one would take what looks like a path to it, and nobody find the branch.
-        located = locate(into)
+        upto, located = self.resolve(point), locate(place)
+        # Here and not in the engines, because one would take what looks like a path to it, and nobody find the fork.
         if located.scheme != self.log.scheme:
             raise BadInput(
-                f"can't {verb} {self.place} to {into}: a {verb} stays with the log engine of its bank, "
-                f"{self.log.scheme}:. To keep the events there, append them to a new bank: "
-                f"Bank.create({str(into)!r}).append(bank.events(after=2, resolve=True))"
+                f"can't fork {self.place} to {place}: a fork stays with the log engine of its bank, "
+                f"{self.log.scheme}:. Fork it there, and copy the fork: rbank-es copy FORK {place}"
             )
-        return located
+        return type(self)(self.log.fork(upto, located.locator, name=located.name, by=by), located.name)
 
     def common_history(self, other: BankBranches) -> CommonHistory | None:
         """Return the history that this bank shares with another; None if they do not descend from one bank."""

@@ -244,12 +244,10 @@ def _store(item: Prepared, now: Circumstances, texts: dict[bytes, str], parts: l
     """Return the body with handles in place of long texts, and add the lines of those texts to `parts`."""
 
     def keep(value: Any) -> Any:
-        text, dtype = (encode_json(value).decode(), "item") if isinstance(value, ItemText) else (value, "text")
-        # A character has at most 4 bytes in UTF-8; most texts are short enough not to be encoded to be measured.
-        if not isinstance(text, str) or len(text) * 4 <= limits.INLINE_TEXT_BYTES:
+        found = _long_text(value)
+        if found is None:
             return value
-        if len(text.encode()) <= limits.INLINE_TEXT_BYTES:
-            return value
+        text, dtype = found
         raw = encode_json(text)
         digest = sha256(raw).digest()  # of many events with the same prompt, one stores it
         key = now.stored.get(digest) or texts.get(digest)
@@ -263,6 +261,30 @@ def _store(item: Prepared, now: Circumstances, texts: dict[bytes, str], parts: l
 
     changed = with_texts(item.event, keep)
     return item.body if changed is item.event else encode_body(changed, item.salt)
+
+
+def _long_text(value: Any) -> tuple[str, str] | None:
+    """Return a text that is stored apart, and its kind; None for any other value."""
+    text, dtype = (encode_json(value).decode(), "item") if isinstance(value, ItemText) else (value, "text")
+    # A character has at most 4 bytes in UTF-8; most texts are short enough not to be encoded to be measured.
+    if not isinstance(text, str) or len(text) * 4 <= limits.INLINE_TEXT_BYTES:
+        return None
+    return (text, dtype) if len(text.encode()) > limits.INLINE_TEXT_BYTES else None
+
+
+def text_digests(prepared: Sequence[Prepared]) -> set[bytes]:
+    """Return SHA-256 of the raw JSON of each text of a group that is stored apart, so that its key can be asked for."""
+    digests = set[bytes]()
+
+    def note(value: Any) -> Any:
+        if (found := _long_text(value)) is not None:
+            digests.add(sha256(encode_json(found[0])).digest())
+        return value
+
+    for item in prepared:
+        if item.long:
+            with_texts(item.event, note)
+    return digests
 
 
 # ---------------------------------------------------------------- retries and expectations

@@ -7,7 +7,7 @@ Reading is in order of position, gap-free, validated. No code above this package
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
 from pathlib import Path
@@ -221,6 +221,15 @@ class Erasing(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
 
 
+class Lease(msgspec.Struct, frozen=True):
+    """What the holder of a name has. A later holder of that name has a higher `number`.
+
+    0: a lock of this machine, which ends with its process and can't be lost before.
+    """
+
+    number: int = 0
+
+
 class EventLog(Protocol):
     """An append-only log of one bank. Safe for several threads, and, unless its engine says otherwise, processes."""
 
@@ -268,7 +277,8 @@ class EventLog(Protocol):
         Events without an id are given a UUIDv7. If all ids are known with the same content, the first positions are
         returned (after a sync) and nothing is written; this is checked before `expected`.
         Raises `PositionConflict`, `DuplicateEvent`, `BadEvent`, `LimitExceeded`, `LogUnavailable`, `LogBusy`,
-        `LogFailed`, `LogCorruption`; the log is then as it was, save after `LogFailed`, where the outcome is unknown.
+        `LeaseLost`, `LogFailed`, `LogBehind`, `LogCorruption`; the log is then as it was, save after `LogFailed`,
+        where the outcome is unknown.
         """
         ...
 
@@ -294,6 +304,14 @@ class EventLog(Protocol):
         self, *, after: int = 0, upto: int | None = None, types: Collection[str] | None = None, run: str | None = None
     ) -> Iterator[bytes]:
         """Yield the same events as `read`, each as its bytes in the log, without newline."""
+        ...
+
+    def stored(self, upto: int | None = None) -> Iterator[bytes]:
+        """Yield the lines of events and of the texts that they name, as they are stored, up to a position or the end.
+
+        Each text comes before the group that names it first, perhaps again before a later one. A group that goes on
+        behind the position is whole in what is yielded: its counters are lowered. Raises `LogCorruption`.
+        """
         ...
 
     def new_id(self) -> str:
@@ -328,10 +346,11 @@ class EventLog(Protocol):
         """Wait until the log may be past position `seen` or `stop` is set, for `timeout_s` at most."""
         ...
 
-    def exclusive(self, name: str) -> AbstractContextManager[None]:
+    def exclusive(self, name: str) -> AbstractContextManager[Lease]:
         """Exclude other holders of `name` on this log until the context ends. Raises `LogBusy` at once if it is held.
 
-        `name` has letters, digits and hyphens. Appending and reading are not excluded.
+        `name` has letters, digits and hyphens. Appending and reading by other handles are not excluded. What this
+        handle appends meanwhile carries the lease's number: if another took over, it raises `LeaseLost`.
         """
         ...
 
@@ -381,8 +400,9 @@ class EventLog(Protocol):
     def copy(self, upto: int, into: str | None = None) -> EventLog:
         """Return a log of its own with the same bank id, ids, times, texts and heads up to a position.
 
-        `into` is a locator of the same engine; without it, the copy is removed when it is closed. A group that goes on
-        behind the position is whole in the copy: its counters are lowered (`lines.shorten_group`).
+        `into` is a locator of the same engine; without it, the copy is on this machine, perhaps in another engine, and
+        is removed when it is closed. A group that goes on behind the position is whole in the copy: its counters are
+        lowered (`lines.shorten_group`).
         Texts erased since are missing from it; if the event that records this is beyond the position, the copy does
         not `verify`. Raises `BadInput` where something is at `into` already, `LogCorruption` also for a position that
         the log hasn't, `LogUnavailable`.
@@ -394,7 +414,7 @@ class EventLog(Protocol):
 
         Heads up to the position are the same in both; the fork verifies by itself, and neither log's writers change
         the other. Texts erased here after the position are erased in the fork, too, which records that.
-        `into` is a locator of the same engine; without it, the fork is removed when it is closed. There is a whole
+        `into` is a locator of the same engine; without it, the fork is on this machine, as a copy is. There is a whole
         fork or none, whatever interrupts this.
         Raises `BadPoint` for a position inside a group, `BankExists` where anything is at `into`, `BadInput` where
         that is inside of this log, `LogCorruption`, `LogUnavailable`.
@@ -450,4 +470,15 @@ class LogEngine(Protocol):
 
     def open(self, locator: str, **options: Any) -> EventLog:
         """Open a log. Raises `BankNotFound`, `LogCorruption`, `LogUnavailable`."""
+        ...
+
+    def receive(
+        self, locator: str | None, bank_id: str, ancestors: Sequence[Ancestor], stored: Iterable[bytes], **options: Any
+    ) -> EventLog:
+        """Make the log of a bank of the lines that another log of it, of whichever engine, `stored`.
+
+        Each line is checked; the same id, heads and texts are in both. Without a locator, the log is removed when it is
+        closed. Where it can't be made whole, nothing is left behind.
+        Raises `BankExists`, `LogCorruption`, `UnknownEvent`, `LogUnavailable`, and what `stored` raises.
+        """
         ...

@@ -14,6 +14,8 @@ from rbank_es.log import lines
 from rbank_es.log.ancestry import fork_fault
 from rbank_es.log.lines import Head
 
+_HELD_KEYS = 10_000
+"""Keys of texts that a check keeps where it may ask for others: some 1.5 MB."""
 _REF: msgspec.json.Decoder[Ref] = msgspec.json.Decoder(Ref)
 
 
@@ -22,12 +24,19 @@ class LogCheck:
 
     `damage` returns the error for the line that is being checked, in the engine's terms. With `in_place`, each text
     stands before the group of events that names it first, in the order in which these do.
+    `holds` says whether the log has a text of an earlier group; without it, the check keeps the keys of a whole part.
     """
 
     in_place = False
 
-    def __init__(self, seed: int, noted: Sequence[Head], damage: Callable[[str], LogCorruption]) -> None:
-        self._seed, self.damage = seed, damage
+    def __init__(
+        self,
+        seed: int,
+        noted: Sequence[Head],
+        damage: Callable[[str], LogCorruption],
+        holds: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._seed, self.damage, self._holds = seed, damage, holds
         self._noted: dict[int, set[str]] = {}
         for head in noted:
             self._noted.setdefault(head.seq, set()).add(head.digest)
@@ -57,6 +66,10 @@ class LogCheck:
     def begin_fork(self, bank_id: str) -> None:
         """Expect, as the next event, the record of a fork with this id: a part of the log says that it began here."""
         self._fork = bank_id
+
+    def has(self, key: str) -> bool:
+        """Return whether a text came before in this part of the log."""
+        return key in self._keys or (self._holds is not None and self._holds(key))
 
     def line(self, line: bytes) -> None:
         """Check the line of an event or of a text. Raises `LogCorruption`, `UnknownEvent`, `CheckFailed`."""
@@ -104,6 +117,8 @@ class LogCheck:
         if lines.ERASED in line or lines.REF in line:  # most lines have neither, and splitting is slow
             self._units(line)
         if not event.more:
+            if self._holds is not None and len(self._keys) > _HELD_KEYS:
+                self._keys.clear()  # those of earlier groups can be asked for
             if self.in_place and self._unnamed and not self._erased_here:
                 raise self.damage(f"no event of its group names the text {self._unnamed[0][:12]}…: a line was moved")
             self._unnamed.clear()
@@ -132,7 +147,7 @@ class LogCheck:
                 self._named(unit.path, _REF.decode(unit.raw).key)
 
     def _named(self, path: str, key: str) -> None:
-        if key not in self._keys:
+        if not self.has(key):
             raise self.damage(f"the text that {path} names is missing")
         # Of a group without some of its texts nobody knows any more which event named which text first.
         if self.in_place and not self._erased_here and key in self._unnamed_keys:

@@ -18,6 +18,7 @@ from rbank_es.log.protocol import (
     Erasure,
     EventLog,
     Expected,
+    Lease,
     Relative,
     Storage,
     Verification,
@@ -74,6 +75,9 @@ class LogWrapper:
     ) -> Iterator[bytes]:
         return self._log.lines(after=after, upto=upto, types=types, run=run)
 
+    def stored(self, upto: int | None = None) -> Iterator[bytes]:
+        return self._log.stored(upto)
+
     def new_id(self) -> str:
         return self._log.new_id()
 
@@ -95,7 +99,7 @@ class LogWrapper:
     def wait(self, seen: int, timeout_s: float, stop: Signal | None = None) -> None:
         self._log.wait(seen, timeout_s, stop)
 
-    def exclusive(self, name: str) -> AbstractContextManager[None]:
+    def exclusive(self, name: str) -> AbstractContextManager[Lease]:
         return self._log.exclusive(name)
 
     def owns(self, path: Path) -> bool:

@@ -5,7 +5,7 @@ An engine's author writes a class of tests with the engine and three methods, an
     class TestMyLog(EventLogContract):
         engine = ENGINE                            # as it is registered in `LOG_ENGINES`
         def free_place(self): ...                  # a locator for a new log, another one each time
-        def stored_bytes(self, log): ...           # everything that the engine keeps of the log, indexes included
+        def stored_bytes(self, log): ...           # everything that is kept of the log, indexes included
         def replace_last_line(self, log, line): ...  # store `line` as the line of the last event, with a new checksum
 
 An autouse fixture of your own gives the methods a place for files or a schema, and calls `close_logs` in the end.
@@ -16,6 +16,7 @@ Files, crashes and power cuts are not covered: test these with the engine itself
 from rbank_es.log.groups import Clock
 from rbank_es.testing.append_contract import AppendingContract, RetryingContract, TogetherContract
 from rbank_es.testing.contract_base import SECRET, at_once, event_id, extraction, forms_of, note, raises, run
+from rbank_es.testing.copy_contract import CopyingContract
 from rbank_es.testing.engine_contract import MakingContract, PlacingContract
 from rbank_es.testing.erasure_contract import ErasingContract
 from rbank_es.testing.fork_contract import ForkingContract
@@ -44,6 +45,7 @@ class EventLogContract(
     SharingContract,
     ErasingContract,
     ForkingContract,
+    CopyingContract,
     MakingContract,
     PlacingContract,
 ):

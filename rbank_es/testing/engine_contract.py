@@ -13,9 +13,9 @@ class MakingContract(ContractBase):
     """Locators, and logs that begin with events."""
 
     def test_the_engine_is_found_by_the_scheme_of_its_logs(self) -> None:
-        """It is registered under the scheme that every handle, copy and fork of a log has."""
+        """It is registered under the scheme that every handle, copy and fork at a place has."""
         log = self.filled(1)
-        with log.copy(1) as copy, log.fork(1) as fork:
+        with log.copy(1, self.free_place()) as copy, log.fork(1, self.free_place()) as fork:
             assert {each.scheme for each in (log, self.reopen(log), copy, fork)} == {log.scheme}
         assert LOG_ENGINES.get(log.scheme) is self.engine
 

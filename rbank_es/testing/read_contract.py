@@ -269,6 +269,15 @@ class SharingContract(ContractBase):
         with other.exclusive("a-loop"):
             pass
 
+    def test_a_later_holder_has_no_lower_number(self) -> None:
+        """The holder's own appends carry it, and come in as long as nobody took over."""
+        log = self.filled(1)
+        other = self.reopen(log)
+        with log.exclusive("a-loop") as lease:
+            assert log.append([note("x")]).last == 2
+        with other.exclusive("a-loop") as later:
+            assert later.number >= lease.number and other.append([note("y")]).last == 3
+
     def test_copy_is_the_log_as_it_was(self) -> None:
         """At every position, inside a group too, a copy has the same id, events and head, and goes on by itself."""
         log = self.make_log()

@@ -117,3 +117,15 @@ def test_the_page_names_what_a_bank_was_forked_from(place: Path) -> None:
         assert said == f"{parent.id} at position 9"
     run("dashboard", "trial", "-o", "page.html", cwd=place)
     assert said in (place / "page.html").read_text()
+
+
+def test_a_copy_is_the_same_bank_at_another_place(place: Path) -> None:
+    """The same id, head and answers; up to a point too; where something is, nothing is copied."""
+    parent = run("head", "notes", "--json", cwd=place).json
+    made = run("copy", "notes", "same", "--json", cwd=place).json
+    assert (made["id"], made["head"], made["events"]) == (parent["id"], parent["head"], 9)
+    assert run("search", "same", "kilns", cwd=place).out == run("search", "notes", "kilns", cwd=place).out
+    assert run("verify", "same", "--head", parent["head"], cwd=place).code == 0
+    assert "copied 2 events of notes to logs/first" in run("copy", "notes@2", "first", cwd=place).out
+    fails("copy", "notes", "first", cwd=place, code=2)
+    assert "would be lost" in fails("copy", "notes", "memory:x", cwd=place, code=2)

@@ -14,7 +14,7 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.cli import main
-from rbank_es.errors import BadInput, LogCorruption
+from rbank_es.errors import BadInput, LogBehind, LogCorruption
 from rbank_es.events.items import Item
 from rbank_es.log import LOG_ENGINES, EventLog, LogWrapper, lines
 from rbank_es.testing import EventLogContract, extraction, note
@@ -28,6 +28,11 @@ if "sqlite" not in LOG_ENGINES.names():
 @pytest.fixture(autouse=True)
 def _unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_log, "SYNCHRONOUS", "OFF")
+
+
+def bytes_of_files(log: EventLog) -> bytes:
+    """Return all bytes of a log that is a copy on this machine."""
+    return b"".join(path.read_bytes() for path in Path(log.place).iterdir())
 
 
 def path_of(log: EventLog) -> Path:
@@ -50,7 +55,7 @@ class TestSqliteLog(EventLogContract):
         return next(self.places)
 
     def stored_bytes(self, log: EventLog) -> bytes:
-        return path_of(log).read_bytes()
+        return path_of(log).read_bytes() if isinstance(log, SqliteLog) else bytes_of_files(log)
 
     def replace_last_line(self, log: EventLog, line: bytes) -> None:
         line = lines.close_line(line[: -lines.CRC_TAIL], lines.seed_of(log.bank_id))[:-1]
@@ -95,18 +100,37 @@ def live(place: str | Path) -> list[object]:
         return [stored, bank.head().digest, before, bank.search("classes height").hits, bank.replay(5).digests]
 
 
-def test_a_branch_stays_with_the_engine_of_its_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_stays_with_the_engine_of_its_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine of files would take any path for one of its own, and `./trial` would then name no bank."""
     monkeypatch.chdir(tmp_path)
     with Bank.create("sqlite:notes") as bank, Bank.create("./kept") as kept:
         for place in ("./trial", "trial", Path("trial"), "memory:trial"):
             with pytest.raises(BadInput, match=r"a fork stays with the log engine of its bank, sqlite:\."):
                 bank.fork(place)
-            with pytest.raises(BadInput, match=r"a copy stays with the log engine of its bank, sqlite:\."):
-                bank.copy(into=place)
         with pytest.raises(BadInput, match=r"of its bank, file:\."):
             kept.fork("sqlite:trial")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "notes"]
+
+
+def test_a_log_that_was_put_back_is_refused(tmp_path: Path) -> None:
+    """By its name: what was acknowledged to a writer is missing, or another event is there; nothing is appended."""
+    path, place = tmp_path / "notes", f"sqlite:{tmp_path / 'notes'}"
+    log = ENGINE.create(place, [note("one")])
+    older = path.read_bytes()
+    log.append([note("two")])
+
+    def refused(writer: EventLog) -> None:
+        before = list(writer.lines())
+        with pytest.raises(LogBehind, match="lacks position 2 as it was acknowledged here"):
+            writer.append([note("three")])
+        assert list(writer.lines()) == before
+
+    path.write_bytes(older)
+    refused(log)
+    refused(ENGINE.open(place))
+    (log.derived_directory / "acknowledged").unlink()  # as the error advises where the older log is right
+    ENGINE.open(place).append([note("another two")])
+    refused(log)
 
 
 def test_a_file_of_another_kind_is_reported_as_damaged(tmp_path: Path) -> None:

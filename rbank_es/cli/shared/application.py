@@ -17,6 +17,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Write": {
         "init": "Make a bank.",
         "append": "Append new events, all or none.",
+        "copy": "Copy a bank, also to or from a server.",
         "fork": "Make a bank that begins as another one, up to a point.",
         "policy": "Show by which rules a bank decides, and change them.",
         "import": "Import items, trajectories, transcripts and other banks' memories.",

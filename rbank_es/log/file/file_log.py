@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event as Signal
@@ -44,6 +44,7 @@ from rbank_es.log.file.segments import (
 )
 from rbank_es.log.file.writer import Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
+from rbank_es.log.line_groups import stored_upto
 from rbank_es.log.lines import Head
 from rbank_es.log.protocol import (
     ANY,
@@ -55,6 +56,7 @@ from rbank_es.log.protocol import (
     Erasure,
     EventLog,
     Expected,
+    Lease,
     Relative,
     Storage,
     Verification,
@@ -259,6 +261,13 @@ class FileLog:
             for batch in self._batches(after, upto, types, run):
                 yield from batch.lines
 
+    def stored(self, upto: int | None = None) -> Iterator[bytes]:
+        from rbank_es.log.file import segment_copy
+
+        end = self.head(upto).seq  # raises where there is none
+        with self._reading():
+            yield from stored_upto(segment_copy.stored_lines(self._reader), end, self._reader.seed)
+
     def _batches(
         self, after: int, upto: int | None, types: Collection[str] | None, run: str | None
     ) -> Iterator[LineBatch]:
@@ -312,7 +321,7 @@ class FileLog:
                 raise KeyboardInterrupt
 
     @contextmanager
-    def exclusive(self, name: str) -> Iterator[None]:
+    def exclusive(self, name: str) -> Iterator[Lease]:
         """See `EventLog.exclusive`. The lock ends with the process, however that ends."""
         if f"{name}.lock" == DERIVED_LOCK:
             raise BadInput(f"the name {name!r} is taken by the log itself; choose another")
@@ -322,7 +331,7 @@ class FileLog:
                 stack.enter_context(locked(self.directory / f"{name}.lock", self.place, wait_s=0))
             except OSError as error:
                 raise LogUnavailable(self.place, "write to", error) from error
-            yield
+            yield Lease()
 
     def owns(self, path: Path) -> bool:
         """See `EventLog.owns`: the log owns its whole directory, and that of what is derived from it."""
@@ -482,6 +491,26 @@ class FileEngine:
             fill(log)
         log.moved_to(directory)
         return FileLog.open(directory, **options)
+
+    def receive(
+        self, locator: str | None, bank_id: str, ancestors: Sequence[Ancestor], stored: Iterable[bytes], **options: Any
+    ) -> FileLog:
+        from rbank_es.log.file.segment_receipt import receive_segments
+
+        scratch = locator is None
+        directory = temporary_folder("copy") / "bank" if locator is None else directory_of(locator)
+        calls = options.get("calls") or System()
+        try:
+            with drafted(directory, calls) as draft, _reading(str(directory), "make a bank in"):
+                receive_segments(draft, bank_id, ancestors, stored, calls, unsafe_no_sync=scratch)
+        except BaseException:
+            if scratch:
+                remove_temporary(directory.parent)
+            raise
+        log = FileLog.open(directory, **(options | {"unsafe_no_sync": True} if scratch else options))
+        log._cache.remove()  # an earlier log in the same place may have been longer
+        log._is_scratch = scratch
+        return log
 
 
 ENGINE = FileEngine()

@@ -43,6 +43,19 @@ _ERASED_TEXT = b"\n" + lines.TEXT_ERASED
 # ---------------------------------------------------------------- copies
 
 
+def stored_lines(reader: Reader) -> Iterator[bytes]:
+    """Yield the lines of events and texts of all segments. Raises `LogCorruption` for a damaged one, OSError."""
+    for segment in all_segments(reader.directory):
+        with opened(segment.path) as fd:
+            _, offset = read_opened(segment, fd)
+            for base, complete in blocks(fd, offset):
+                for line in complete:
+                    if not lines.is_intact(line, reader.seed):
+                        raise SegmentCorruption(segment.path, 0, base, "a line behind this byte is damaged")
+                    if not line.startswith(lines.SEGMENT):
+                        yield line
+
+
 def copy_segments(directory: Path, into: Path, upto: int, seed: int, calls: System) -> None:
     """Copy the segments of `directory` as they were at position `upto` to `into`, an empty directory.
 

@@ -12,7 +12,7 @@ import os
 import re
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -22,12 +22,13 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, LogBusy, LogCorruption, UnknownEvent
+from rbank_es.errors import BadBankName, BankExists, BankNotFound, LogBusy, LogCorruption, UnknownEvent
 from rbank_es.events.codec import event_types, resolved, type_of, unknown_types
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, erasure, groups, lines
 from rbank_es.log.erasure_residue import ResidueSearch
 from rbank_es.log.groups import Clock, Entropy, Prepared, system_clock
+from rbank_es.log.line_groups import checked_groups, fork_beginnings, fork_lines, stored_upto
 from rbank_es.log.lines import Head
 from rbank_es.log.memory.memory_store import MemoryStore
 from rbank_es.log.protocol import (
@@ -39,6 +40,7 @@ from rbank_es.log.protocol import (
     Erasure,
     EventLog,
     Expected,
+    Lease,
     Relative,
     Storage,
     Verification,
@@ -131,7 +133,7 @@ class MemoryLog:
         salt = partial(groups.new_salt, self._entropy)
         now = groups.Circumstances(position + 1, at, position, store.seed, store.stored, salt)
         group = groups.compose(prepared, now)
-        store.add(group.data, group.texts)
+        store.add(group.data.split(b"\n")[:-1])
         return Appended(position + 1, group.events[-1].seq, group.events)
 
     # ------------------------------------------------------------ reading
@@ -222,14 +224,14 @@ class MemoryLog:
                 self.store.changed.wait(min(left, _STOP_CHECK_S))
 
     @contextmanager
-    def exclusive(self, name: str) -> Iterator[None]:
+    def exclusive(self, name: str) -> Iterator[Lease]:
         held = self.store.held
         with self.store.changed:
             if name in held:
                 raise LogBusy(self.place, 0)
             held.add(name)
         try:
-            yield
+            yield Lease()
         finally:
             held.discard(name)
 
@@ -280,12 +282,12 @@ class MemoryLog:
             check = LogCheck(
                 self.store.seed, noted, lambda reason: LogCorruption(f"the line after position {check.seq:,}", reason)
             )
-            begun = {each.upto + 1: each for each in self.store.ancestors}
+            begun = fork_beginnings(self.bank_id, self.store.ancestors)
             for line in self.store.texts.values():
                 check.line(line)
             for line in self.store.events:
                 if check.seq + 1 in begun:
-                    check.begin_fork(self.store.writer_behind(check.seq))
+                    check.begin_fork(begun[check.seq + 1])
                 check.line(line)
             check.finish(erasing=False)
         return Verification(
@@ -296,33 +298,17 @@ class MemoryLog:
             noted=tuple(noted),
         )
 
+    def stored(self, upto: int | None = None) -> Iterator[bytes]:
+        return stored_upto(self.store.stored_lines(), self.head(upto).seq, self.store.seed)
+
     def copy(self, upto: int, into: str | None = None) -> MemoryLog:
-        name = _name_in(into) if into is not None else ""
-        with self.store.changed:
-            if upto > self.position():
-                raise LogCorruption(self.place, f"position {upto:,} is missing", "")
-            made = self.store.beginning(upto, self.store.bank_id, name, self.store.ancestors)
-        if upto:
-            # Of a copy that ends amid a group, the counters must promise no event that it lacks.
-            more, _ = lines.counters_of(made.events[-1])
-            made.events = lines.shorten_group(made.events, more, made.seed) if more else made.events
-        made.erased_at = max((event.seq for event in MemoryLog(made).read(types=("content_erased",))), default=0)
-        if not ENGINE.publish(made):
-            raise BadInput(f"there is a bank at memory:{name} already; choose another name")
-        return MemoryLog(made)
+        return ENGINE.receive(into, self.bank_id, self.ancestors(), self.stored(upto))
 
     def fork(self, upto: int, into: str | None = None, *, name: str = "", by: str | None = None) -> MemoryLog:
-        chosen = _name_in(into) if into is not None else ""
-        ancestry.check_fork_point(self, upto)
-        with self.store.changed:
-            made = self.store.fork(upto, self._entropy(16).hex(), chosen)
-            log = MemoryLog(made, clock=self._clock, entropy=self._entropy)
-            events = ancestry.opening_events(self, self.head(upto), made.bank_id, (), name=name or chosen, by=by)
-        log._add(log._prepare(events))
-        made.erased_at = max((event.seq for event in log.read(types=("content_erased",))), default=0)
-        if not ENGINE.publish(made):
-            raise BankExists(str(into))
-        return log
+        made_id, chosen = self._entropy(16).hex(), _name_in(into) if into is not None else ""
+        begun = fork_lines(self, upto, made_id, name=name or chosen, by=by, clock=self._clock, entropy=self._entropy)
+        options = {"clock": self._clock, "entropy": self._entropy}
+        return ENGINE.receive(into, made_id, begun.ancestors, begun.stored, **options)
 
     def close(self) -> None:
         pass
@@ -387,6 +373,21 @@ class MemoryEngine:
         if not self.publish(log.store):
             raise BankExists(locator)
         return log
+
+    def receive(
+        self, locator: str | None, bank_id: str, ancestors: Sequence[Ancestor], stored: Iterable[bytes], **options: Any
+    ) -> MemoryLog:
+        name = _name_in(locator) if locator is not None else ""
+        if name in self._stores:
+            raise BankExists(f"memory:{name}")
+        store = MemoryStore(bank_id, name, ancestors=tuple(ancestors))
+        for group in checked_groups(bank_id, ancestors, stored, store.texts.__contains__):
+            store.add([*group.texts, *group.events])
+            if group.erases:
+                store.erased_at = group.last
+        if not self.publish(store):
+            raise BankExists(f"memory:{name}")
+        return MemoryLog(store, **options)
 
 
 ENGINE = MemoryEngine()

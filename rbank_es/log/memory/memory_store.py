@@ -6,18 +6,18 @@ import os
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 
 from rbank_es.errors import LogCorruption
-from rbank_es.events import ContentErased
-from rbank_es.events.codec import decode_event, refs_of
 from rbank_es.events.event import Ref
 from rbank_es.log import erasure, lines
 from rbank_es.log.disk import locked
 from rbank_es.log.erasure_residue import clear_derived
+from rbank_es.log.line_groups import line_groups, named_texts
 from rbank_es.log.protocol import DERIVED_LOCK, Ancestor
 from rbank_es.system.files import remove_temporary, temporary_folder
 from rbank_es.system.forks import told_of_forks
@@ -102,13 +102,25 @@ class MemoryStore:
 
     # ------------------------------------------------------------ writing
 
-    def add(self, data: bytes, texts: dict[bytes, str]) -> None:
+    def stored_lines(self) -> Iterator[bytes]:
+        """Yield the lines of events, each behind those of the texts that it names first, or records as erased."""
+        seen, texts = set[str](), self.texts
+        for group in line_groups(self.events):
+            named = dict.fromkeys(key for line in group.events for key in named_texts(line) if key not in seen)
+            yield from (texts[key] for key in named if key in texts)
+            seen |= named.keys()
+            yield from group.events
+
+    def add(self, rows: Sequence[bytes]) -> None:
         """Add the lines of a group, and wake the threads that wait for it."""
         self._drop_unfinished()
-        rows = data.split(b"\n")[:-1]
         events = [line for line in rows if not line.startswith(lines.ANY_TEXT)]
         self.texts |= {lines.key_of_text(line): line for line in rows if line.startswith(lines.ANY_TEXT)}
-        self.stored |= texts
+        self.stored |= {
+            sha256(lines.raw_text(line)).digest(): lines.key_of_text(line)
+            for line in rows
+            if line.startswith(lines.TEXT)
+        }
         for seq, line in enumerate(events, len(self.events) + 1):
             self.digests.append(lines.chain(self.digests[-1], line))  # 32 bytes an event make every head immediate
             self.ids[lines.id_of(line)] = seq
@@ -144,36 +156,6 @@ class MemoryStore:
         self.stored = {digest: key for digest, key in self.stored.items() if key not in targets.keys}
         for seq in targets.paths:
             self.events[seq - 1] = targets.erased_line(self.events[seq - 1], self.seed)[:-1]
-
-    # ------------------------------------------------------------ forking
-
-    def writer_behind(self, position: int) -> str:
-        """Return the id of the bank that wrote the event behind a position."""
-        return next((each.bank for each in self.ancestors if each.upto > position), self.bank_id)
-
-    def fork(self, upto: int, bank_id: str, name: str) -> MemoryStore:
-        """Return a store of another bank that begins as this one up to a position."""
-        kept = [each for each in self.ancestors if each.upto < upto]
-        parent = Ancestor(self.writer_behind(upto - 1) if upto else self.lineage, upto)
-        return self.beginning(upto, bank_id, name, (*kept, parent))
-
-    def beginning(self, upto: int, bank_id: str, name: str, ancestors: tuple[Ancestor, ...]) -> MemoryStore:
-        """Return a store of its own with the events up to a position and the texts that they name, and no others."""
-        made = MemoryStore(bank_id, name, ancestors=ancestors)
-        made.events, made.digests = self.events[:upto], self.digests[: upto + 1]
-        named = {key for line in made.events for key in _keys_in(line)}
-        made.texts = {key: line for key, line in self.texts.items() if key in named}
-        made.stored = {digest: key for digest, key in self.stored.items() if key in named}
-        made.ids, made.runs = self._indexes_upto(upto)
-        return made
-
-
-def _keys_in(line: bytes) -> Iterator[str]:
-    """Yield the keys of the texts that a line names, or records as erased."""
-    if lines.type_of_line(line) == b"content_erased" or lines.REF in line:
-        event = decode_event(line)
-        yield from event.texts if isinstance(event, ContentErased) else ()
-        yield from (ref.key for ref in refs_of(event))
 
 
 def _remove(directory: Path, process: int) -> None:

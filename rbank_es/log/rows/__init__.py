@@ -1,0 +1,1 @@
+"""Logs in rows of a database: what engines of tables do alike."""
