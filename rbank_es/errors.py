@@ -27,12 +27,10 @@ RBankError                       exit code of the command line
 │   ├── DuplicateEvent           4   an event's id is in the log already, with other content
 │   ├── LogCorruption            3   bytes of the log are damaged
 │   ├── UnknownEvent             3   the log holds a type, version or field that this release doesn't know
-│   ├── LogBehind                3   the log lacks a head that was acknowledged to this writer
 │   ├── LogFailed                3   a sync failed earlier; writers stop until `verify`
 │   ├── LogUnavailable           2   the system refused access: read-only, disk full, I/O error
 │   ├── ErasureUnfinished        2   (a LogUnavailable) the same during an erasure; the next writer completes it
-│   ├── LogBusy                  4   another writer holds the log for too long
-│   └── LeaseLost                4   another process took over what this one was doing alone
+│   └── LogBusy                  4   another writer holds the log for too long
 ├── QueryFailed                  2   a query ran without an answer: time, memory, the endpoint (code, hint)
 ├── LmFailed                     2   a language model gave no usable answer (code, hint)
 ├── JudgeFailed                  2   a judge reached no verdict, so nothing is learned (judge)
@@ -304,33 +302,6 @@ class LogBusy(LogError):
         self.bank, self.waited_s = bank, waited_s
         held = f"has held the log of {bank} for {waited_s:.0f} s" if waited_s else f"is at work on {bank}"
         super().__init__(f"another process {held}; retry later")
-
-
-class LogBehind(LogError):
-    """A log lacks the highest head that was acknowledged to this writer: it was put back, or another took its place."""
-
-    exit_code = 3
-
-    def __init__(self, bank: str, position: int, derived: object) -> None:
-        self.bank, self.position = bank, position
-        super().__init__(
-            f"{bank} lacks position {position:,} as it was acknowledged here: the log was put back from a backup, or "
-            "another took its place. Nothing was appended. Restore the newest log; if this one is right, remove the "
-            f"folder {derived}, which holds nothing but what was derived from the log"
-        )
-
-
-class LeaseLost(LogError):
-    """A lease ended before its holder did, and another process took over; nothing more of the holder is appended."""
-
-    exit_code = 4
-
-    def __init__(self, bank: str, name: str) -> None:
-        self.bank, self.name = bank, name
-        super().__init__(
-            f"another process took over {name} of {bank}, because this one stood still for too long; nothing of this "
-            "append was recorded. Start again where the bank is now"
-        )
 
 
 # -------------------- projections

@@ -13,7 +13,8 @@ from rbank_es import Bank, limits
 from rbank_es.bank.locator import locate, resolve_point, split_point
 from rbank_es.errors import BadBankName, BadPoint, BankNotFound
 from rbank_es.events import RunFinished, RunStarted
-from rbank_es.log.file.file_log import FileLog, directory_of
+from rbank_es.log.file.bank_directory import directory_of
+from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, note
 from tests.effort import examples
 from tests.faults.disk import Quick

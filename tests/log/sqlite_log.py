@@ -21,9 +21,9 @@ from rbank_es.log import groups, lines
 from rbank_es.log.disk import locked
 from rbank_es.log.groups import Clock, Entropy
 from rbank_es.log.protocol import Ancestor, Lease, Storage
+from rbank_es.log.rows.line_rows import Access, End, LineRow, TextRow
 from rbank_es.log.rows.row_engine import RowEngine
 from rbank_es.log.rows.row_log import RowLog
-from rbank_es.log.rows.statements import Access, End, EventRow, TextRow
 from rbank_es.system.files import BankCache
 
 _SCHEMA = """
@@ -68,9 +68,9 @@ class SqliteRows:
         statement = f"SELECT seq, line FROM events WHERE {where} ORDER BY seq LIMIT {most}"
         return self.db.execute(statement, (after, upto, *values)).fetchall()
 
-    def page(self, after: int, most: int) -> Sequence[EventRow]:
+    def page(self, after: int, most: int) -> Sequence[LineRow]:
         found = self.db.execute("SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, most))
-        return [EventRow(*row) for row in found]
+        return [LineRow(*row) for row in found]
 
     def texts(self, after: int, upto: int) -> Iterable[tuple[int, bytes]]:
         where = "seq > ? AND seq <= ? ORDER BY seq, number"
@@ -95,7 +95,7 @@ class SqliteRows:
     def erasures(self) -> int:
         return int(self._one("SELECT ifnull(max(seq), 0) FROM events WHERE type = ?", "content_erased"))
 
-    def add(self, events: Sequence[EventRow], texts: Sequence[TextRow], kinds: Collection[str]) -> None:
+    def add(self, events: Sequence[LineRow], texts: Sequence[TextRow], kinds: Collection[str]) -> None:
         self.db.executemany("INSERT INTO texts VALUES (?, ?, ?, ?, ?)", texts)
         self.db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", events)
         self.db.executemany("INSERT OR IGNORE INTO kinds VALUES (?)", [(kind,) for kind in kinds])

@@ -14,9 +14,10 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.cli import main
-from rbank_es.errors import BadInput, LogBehind, LogCorruption
+from rbank_es.errors import BadInput, LogCorruption
 from rbank_es.events.items import Item
 from rbank_es.log import LOG_ENGINES, EventLog, LogWrapper, lines
+from rbank_es.log.writer_errors import LogBehind
 from rbank_es.testing import EventLogContract, extraction, note
 from tests.log import sqlite_log
 from tests.log.sqlite_log import ENGINE, SqliteLog, add

@@ -21,11 +21,12 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from rbank_es import limits
-from rbank_es.errors import BankExists, LimitExceeded, LogUnavailable
+from rbank_es.errors import BadBankName, BankExists, LimitExceeded, LogUnavailable
 from rbank_es.events import ContentErased
 from rbank_es.events.event import Event
 from rbank_es.log.disk import FAILED, LOCK, System
@@ -36,6 +37,18 @@ from rbank_es.system.files import NotRegular, create_new, is_scratch, kind_of, r
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 _DRAFT = re.compile(r"[0-9a-f]{32}\.part")
 _LOCKS = re.compile(r"[A-Za-z0-9-]+\.lock")
+
+
+def directory_of(locator: str) -> Path:
+    """Return the directory that a path or a `file:` URL means. Raises `BadBankName`; does not access any file."""
+    if locator.startswith(("./", "../", "/")):
+        return Path(locator)
+    if not locator.startswith("file:"):
+        raise BadBankName(locator, "the path is not a directory")
+    parts = urlsplit(locator)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise BadBankName(locator, "a file URL looks like file:///absolute/path")
+    return Path(unquote(parts.path))
 
 
 def make_directory(directory: Path) -> None:

@@ -9,12 +9,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event as Signal
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from rbank_es.errors import (
-    BadBankName,
     BadInput,
     BankExists,
     BankNotFound,
@@ -26,7 +24,7 @@ from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, lines
 from rbank_es.log.disk import LOCK, Receipts, System, locked
 from rbank_es.log.file import relatives, run_index
-from rbank_es.log.file.bank_directory import drafted, make_directory
+from rbank_es.log.file.bank_directory import directory_of, drafted, make_directory
 from rbank_es.log.file.index import Heads
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.run_index import RunIndex, Wanted
@@ -159,9 +157,14 @@ class FileLog:
             segment_copy.copy_segments(self.directory, place, upto, self._reader.seed, self._options["calls"])
         except OSError as error:
             raise LogUnavailable(str(place), "make a copy in", error) from error
-        made = FileLog.open(place, unsafe_no_sync=into is None)  # a scratch copy does not survive its process anyway
-        made._cache.remove()  # an earlier copy in the same place may have been longer
-        made._is_scratch = into is None
+        # A scratch copy does not survive its process anyway.
+        return FileLog._made(place, is_scratch=into is None, unsafe_no_sync=into is None)
+
+    @classmethod
+    def _made(cls, place: Path, *, is_scratch: bool, **options: Any) -> FileLog:
+        made = cls.open(place, **options)
+        made._cache.remove()  # an earlier log in the same place may have been longer
+        made._is_scratch = is_scratch
         return made
 
     def fork(self, upto: int, into: str | None = None, *, name: str = "", by: str | None = None) -> FileLog:
@@ -432,18 +435,6 @@ def _reading(place: str, verb: str = "read") -> Iterator[None]:
         raise LogUnavailable(place, verb, error) from error
 
 
-def directory_of(locator: str) -> Path:
-    """Return the directory that a path or a `file:` URL means. Raises `BadBankName`; does not access any file."""
-    if locator.startswith(("./", "../", "/")):
-        return Path(locator)
-    if not locator.startswith("file:"):
-        raise BadBankName(locator, "the path is not a directory")
-    parts = urlsplit(locator)
-    if parts.netloc not in ("", "localhost") or not parts.path:
-        raise BadBankName(locator, "a file URL looks like file:///absolute/path")
-    return Path(unquote(parts.path))
-
-
 class FileEngine:
     """The engine that keeps each log in a directory."""
 
@@ -495,22 +486,13 @@ class FileEngine:
     def receive(
         self, locator: str | None, bank_id: str, ancestors: Sequence[Ancestor], stored: Iterable[bytes], **options: Any
     ) -> FileLog:
-        from rbank_es.log.file.segment_receipt import receive_segments
+        from rbank_es.log.file.segment_receipt import received
 
-        scratch = locator is None
         directory = temporary_folder("copy") / "bank" if locator is None else directory_of(locator)
-        calls = options.get("calls") or System()
-        try:
-            with drafted(directory, calls) as draft, _reading(str(directory), "make a bank in"):
-                receive_segments(draft, bank_id, ancestors, stored, calls, unsafe_no_sync=scratch)
-        except BaseException:
-            if scratch:
-                remove_temporary(directory.parent)
-            raise
-        log = FileLog.open(directory, **(options | {"unsafe_no_sync": True} if scratch else options))
-        log._cache.remove()  # an earlier log in the same place may have been longer
-        log._is_scratch = scratch
-        return log
+        options |= {"unsafe_no_sync": True} if locator is None else {}
+        with _reading(str(directory), "make a bank in"):
+            received(directory, bank_id, ancestors, stored, options)
+        return FileLog._made(directory, is_scratch=locator is None, **options)
 
 
 ENGINE = FileEngine()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption
 from rbank_es.log import lines
 from rbank_es.log.disk import System
+from rbank_es.log.file.bank_directory import drafted
 from rbank_es.log.file.segments import segment_path
 from rbank_es.log.line_groups import LineGroup, checked_groups, fork_beginnings, named_texts
 from rbank_es.log.protocol import Ancestor
@@ -24,23 +25,22 @@ class _Stored(NamedTuple):
     size: int
 
 
-def receive_segments(
-    directory: Path,
-    bank_id: str,
-    ancestors: Sequence[Ancestor],
-    stored: Iterable[bytes],
-    calls: System,
-    *,
-    unsafe_no_sync: bool,
+def received(
+    directory: Path, bank_id: str, ancestors: Sequence[Ancestor], stored: Iterable[bytes], options: Mapping[str, Any]
 ) -> None:
-    """Write the segments of a log, each group checked, into an empty directory. Raises `LogCorruption`, OSError."""
-    made = _Segments(directory, bank_id, ancestors, calls, unsafe_no_sync)
-    try:
-        for group in checked_groups(bank_id, ancestors, stored, made.has):
-            made.add(group)
-        made.finish()
-    finally:
-        made.close()
+    """Make the directory of a log of lines, each group checked, whole or not at all; `options` are those of `FileLog`.
+
+    Raises `BankExists`, `LogCorruption`, `LogUnavailable`, OSError.
+    """
+    calls: System = options.get("calls") or System()
+    with drafted(directory, calls) as draft:
+        made = _Segments(draft, bank_id, ancestors, calls, options.get("unsafe_no_sync", False))
+        try:
+            for group in checked_groups(bank_id, ancestors, stored, made.has):
+                made.add(group)
+            made.finish()
+        finally:
+            made.close()
 
 
 class _Segments:

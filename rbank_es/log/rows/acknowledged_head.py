@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from rbank_es.errors import BadInput, LogBehind
+from rbank_es.errors import BadInput
 from rbank_es.log import lines
 from rbank_es.log.lines import Head
+from rbank_es.log.writer_errors import LogBehind
 from rbank_es.system.files import BankCache, open_regular, opened
 
 _NAME = "acknowledged"

@@ -38,7 +38,7 @@ from rbank_es.log.protocol import (
     Verification,
 )
 from rbank_es.log.rows.acknowledged_head import AcknowledgedHead
-from rbank_es.log.rows.statements import Access, ComposedRows, End, RowBatch, Rows, group_rows, kinds_of, refuse_unknown
+from rbank_es.log.rows.line_rows import Access, ComposedRows, End, RowBatch, Rows, group_rows, kinds_of, refuse_unknown
 from rbank_es.log.verification import LogCheck
 from rbank_es.system.files import BankCache
 

@@ -21,7 +21,7 @@ Access = Literal["read", "snapshot", "write"]
 _BATCH_ROWS, _BATCH_BYTES = 500, 8 * 2**20
 
 
-class EventRow(NamedTuple):
+class LineRow(NamedTuple):
     """The row of an event; `digest` is that of the head behind it."""
 
     seq: int
@@ -69,7 +69,7 @@ class Rows(Protocol):
         """Return position and line of events, in order."""
         ...
 
-    def page(self, after: int, most: int) -> Sequence[EventRow]:
+    def page(self, after: int, most: int) -> Sequence[LineRow]:
         """Return rows of events, in order."""
         ...
 
@@ -97,7 +97,7 @@ class Rows(Protocol):
         """Return the position of the last record of an erasure; 0 for none."""
         ...
 
-    def add(self, events: Sequence[EventRow], texts: Sequence[TextRow], kinds: Collection[str]) -> None:
+    def add(self, events: Sequence[LineRow], texts: Sequence[TextRow], kinds: Collection[str]) -> None:
         """Store rows behind the end, and note the kinds of the events."""
         ...
 
@@ -110,7 +110,7 @@ class ComposedRows(NamedTuple):
     """A group as it is returned to its writer, and as it is stored."""
 
     appended: Appended
-    events: Sequence[EventRow]
+    events: Sequence[LineRow]
     texts: Sequence[TextRow]
 
 
@@ -147,7 +147,7 @@ def refuse_unknown(end: End) -> None:
 # ---------------------------------------------------------------- rows
 
 
-def group_rows(composed: ComposedGroup, end: End) -> tuple[list[EventRow], list[TextRow]]:
+def group_rows(composed: ComposedGroup, end: End) -> tuple[list[LineRow], list[TextRow]]:
     """Return the rows of a group that comes behind an end."""
     digest_of = {key: digest for digest, key in composed.texts.items()}
     stored = composed.data.split(b"\n")[:-1]
@@ -160,16 +160,16 @@ def group_rows(composed: ComposedGroup, end: End) -> tuple[list[EventRow], list[
     return list(_event_rows(stored[len(texts) :], end.digest)), text_rows
 
 
-def _event_rows(events: Iterable[bytes], digest: bytes) -> Iterator[EventRow]:
+def _event_rows(events: Iterable[bytes], digest: bytes) -> Iterator[LineRow]:
     for line in events:
         digest = lines.chain(digest, line)
         yield _event_row(line, digest)
 
 
-def _event_row(line: bytes, digest: bytes) -> EventRow:
+def _event_row(line: bytes, digest: bytes) -> LineRow:
     found = lines.key_of(line)
     run = found.run if isinstance(found.run, str) else None
-    return EventRow(found.seq, lines.id_of(line), found.type, run, digest, line)
+    return LineRow(found.seq, lines.id_of(line), found.type, run, digest, line)
 
 
 class RowBatch:
@@ -180,7 +180,7 @@ class RowBatch:
         self._begin()
 
     def _begin(self) -> None:
-        self._events, self._texts, self._bytes = list[EventRow](), list[TextRow](), 0
+        self._events, self._texts, self._bytes = list[LineRow](), list[TextRow](), 0
         self._keys, self._kinds = set[str](), set[str]()
 
     def has(self, key: str) -> bool:
