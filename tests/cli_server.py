@@ -35,7 +35,7 @@ OF_AGENTS = ("executors", "extraction", "judging", "loop", "models", "rerun", "s
 """Packages that load dspy."""
 FACES = ("rbank_es.agents.langchain_middleware",)
 """Modules that load a framework, and that no command uses."""
-ON_USE = ("pyoxigraph", "rdflib.plugins.sparql", "rdflib.plugins.stores.memory")
+ON_USE = ("pyoxigraph", "rdflib.plugins.stores.memory")
 """Modules that many commands load when they have a query: a quarter of a second."""
 AT_START = ("PYTHON", "LC_", "LANG")
 """Beginnings of the variables that an interpreter heeds when it starts: under such a one it must be started."""

@@ -244,9 +244,6 @@ QUERY_FILE_BYTES = 4 * QUERY_TEXT_CHARS
 # Faults of a query of which a lenient parser reads on behind the next dot; after more, behind the group: each fault
 # walks the group again.
 QUERY_FAULTS = 20
-# Characters of rdflib's message about a query, which names a part of the grammar: 66 at most for 900 broken queries.
-# A part without a name would be spelled out, in up to 24,000.
-QUERY_ERROR_CHARS = 200
 # Names, words and marks of a query, how deep its brackets may nest, and the digits of one of its numbers.
 QUERY_TOKENS = 5_000
 QUERY_NESTING = 100
@@ -282,8 +279,6 @@ ENDPOINT_MEDIA_CHARS = 60
 ENDPOINT_PROFILE_BYTES = 1 * MIB
 # Terms of which an engine's data are remembered to have them or not: some ten megabytes, more than a suite names.
 TERMS_REMEMBERED = 100_000
-# The largest query that rdflib confirms, in at most 0.5 s that nothing can stop; 5,000 tokens took it 10 s.
-QUERY_CONFIRMED_WEIGHT = 1_500
 # How long after its time limit a query in a worker ends by itself, should nobody have ended it.
 QUERY_GRACE_S = 5.0
 # -------------------- tools

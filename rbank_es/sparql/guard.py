@@ -1,20 +1,14 @@
 """The guard: the queries that may go to an engine, in the form in which they go there.
 
 Pure: no network, no engine, the same for the same input. A query is parsed by our own grammar and changed at places
-that this found; rdflib's parser must then find the same form and LIMIT in the result, because a mistake of ours would
-send a query without a limit. rdflib can't be stopped, so it gets only queries that take it half a second at most
-(`limits.QUERY_CONFIRMED_WEIGHT`); of others a warning says that one parser alone has read them.
+that this found; what came of it is parsed once more and must have the same form and the LIMIT that was meant.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
-from functools import cache, lru_cache
-from itertools import pairwise
-from threading import Thread
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 
@@ -28,12 +22,10 @@ from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.class_check import mismatches
 from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
 from rbank_es.sparql.lint import LintFinding, findings, refuse_scopes
-from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_query
+from rbank_es.sparql.parser.parsed_query import ParsedQuery, form_and_limit, parse_query
 from rbank_es.sparql.parser.tokens import (
     Edit,
-    Lines,
     clipped,
-    original_offset,
     plain_edits,
     refuse_at,
     rewritten,
@@ -41,19 +33,9 @@ from rbank_es.sparql.parser.tokens import (
 )
 from rbank_es.sparql.parser.tree import Use, projected, uses
 from rbank_es.sparql.results import TRIPLE, Form
-from rbank_es.system.forks import undivided
 
 _LIKE_PREFIX = 0.75
 """The least ratio of difflib at which two prefixes are alike: at 0.5, `p:` and `up:` would be like `np:`."""
-
-# Verdicts of rdflib that are kept: an agent often sends the same query again.
-_QUERIES_CONFIRMED = 256
-
-# Statements of a group in a row that rdflib is given: it recurses for every one of them, and gives up at 85.
-_STATEMENTS_IN_A_ROW = 40
-
-OPERAND_WEIGHT = 12
-"""An operand costs rdflib 2,300 calls, because it tries every function; any other token costs it 200."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,18 +151,18 @@ def examine(query: str, surroundings: Surroundings, rows: int) -> Examined:
         *_expanded_names(parsed),
         *([limit.edit] if limit.edit else []),
     ]
-    unconfirmed = _confirm(parsed, edits, limit)
+    text = rewritten(query, edits)
+    _confirm(parsed, text, limit)
     graphs = None if surroundings.remote else surroundings.graphs
     found = (
         *findings(parsed.tree, graphs),
         *_about_classes(parsed, surroundings.fit),
         *_about_limit(parsed, limit),
-        *unconfirmed,
     )
     refuses = surroundings.profile.refuses
     warnings = tuple(finding for finding in found if finding.code not in refuses)
     return Examined(
-        checked=_checked(parsed, rewritten(query, edits), limit, rows, warnings),
+        checked=_checked(parsed, text, limit, rows, warnings),
         refused_by=tuple(
             msgspec.structs.replace(f, alternative=refuses[f.code] or f.alternative) for f in found if f.code in refuses
         ),
@@ -356,138 +338,11 @@ def _about_limit(parsed: ParsedQuery, limit: _Limited) -> tuple[LintFinding, ...
     )
 
 
-def _confirm(parsed: ParsedQuery, edits: list[Edit], limit: _Limited) -> tuple[LintFinding, ...]:
-    """Raise unless rdflib reads the same form and outer LIMIT in the text for the engine.
+def _confirm(parsed: ParsedQuery, text: str, limit: _Limited) -> None:
+    """Raise unless the text for the engine, read anew, has the query's form and the LIMIT that was meant.
 
-    Return a warning for a query that is too large or too deep for rdflib: there our own parser's word counts.
+    A mistake in the places of our edits would send a query without a limit.
     """
-    unconfirmed = LintFinding(
-        code="unconfirmed",
-        message="too long or too deep for the second parser: only one has read it",
-        alternative="it runs; fewer terms and brackets let both check its LIMIT",
-    )
-    if len(parsed.tokens) + OPERAND_WEIGHT * parsed.notes.operands > limits.QUERY_CONFIRMED_WEIGHT:
-        return (unconfirmed,)
-    # The text for the engine itself, apart from what rdflib alone can't read in it.
-    edits = [*edits, *edits_for_rdflib(parsed)]
-    reading = read_by_rdflib(rewritten(parsed.text, edits))
-    if reading.too_deep:
-        return (unconfirmed,)
-    if not reading.error and (reading.form, reading.limit) == (parsed.tree.form, limit.applied):
-        return ()
-    if not reading.error:
-        message = "two parsers read this differently"
-        raise QueryRefused("syntax", message, "write LIMIT once, as a plain number at the very end", line=1, column=1)
-    line, column = Lines(parsed.text).of(min(original_offset(edits, reading.offset), len(parsed.text)))
-    hint = "write it more plainly: one statement per line, fewer brackets, IRIs in <…> or as prefixed names"
-    raise QueryRefused("syntax", f"a second parser can't read this: {reading.error}", hint, line=line, column=column)
-
-
-# ---------------------------------------------------------------- the second parser
-
-
-class RdflibReading(NamedTuple):
-    """The form and the LIMIT of a text as rdflib reads it, or where and why it can't, or that it is `too_deep`."""
-
-    form: str = ""
-    limit: int | None = None
-    error: str = ""
-    offset: int = 0
-    too_deep: bool = False
-
-
-def edits_for_rdflib(parsed: ParsedQuery) -> Iterator[Edit]:
-    """Yield edits that change no meaning, where rdflib (7.6) reads less than SPARQL 1.1 has.
-
-    A negative decimal is a TypeError to it; between a path and its `*`, or a string and its language or datatype, it
-    wants nothing to stand; and a long group needs an empty one amid its statements, at which its recursion ends.
-    """
-    for left, right in pairwise(parsed.tokens):
-        if left.is_symbol("-") and right.kind == "number" and not right.between:
-            yield Edit(left.offset, left.end, "+")
-        ends_path = left.kind in ("iri", "name") or left.text in (")", "a")
-        of_string = right.kind == "language" or right.is_symbol("^^") or left.is_symbol("^^")
-        if right.between and (of_string or (ends_path and right.is_symbol("*", "+", "?"))):
-            yield Edit(right.offset - len(right.between), right.offset, "")
-    where = parsed.tree.body.where
-    if where is None or (parsed.tree.form == "construct" and parsed.tree.template is None):
-        return
-    breaks = sorted(offset for offset in parsed.notes.breaks if offset > where.offset)
-    for offset in breaks[_STATEMENTS_IN_A_ROW::_STATEMENTS_IN_A_ROW]:
-        yield Edit(offset, offset, "{} ")
-
-
-@lru_cache(maxsize=_QUERIES_CONFIRMED)
-def read_by_rdflib(query: str) -> RdflibReading:
-    """Return rdflib's reading of a text; never raises.
-
-    It runs in a thread of its own: the parser recurses, and how much a query may nest must not depend on how deep its
-    caller's stack is.
-    """
-    parse = load_second_parser()
-    found: list[RdflibReading] = []
-    thread = Thread(target=lambda: found.append(_reading(parse, query)), name="rbank-second-parser", daemon=True)
-    thread.start()
-    thread.join()
-    return found[0] if found else RdflibReading(error="the second parser stopped")
-
-
-def _reading(parse: Callable[[str], Any], query: str) -> RdflibReading:
-    from pyparsing import ParseBaseException
-
-    try:
-        # pyparsing widens tabs, which would shift every place.
-        tree = parse(query.replace("\t", " "))[1]
-    except ParseBaseException as error:
-        return RdflibReading(error=re.sub(r"\s+", " ", str(error.msg))[: limits.QUERY_ERROR_CHARS], offset=error.loc)
-    except RecursionError:
-        return RdflibReading(too_deep=True)
-    except Exception as error:  # Whatever else a parser of this size may raise: a text that it can't read isn't sent.
-        return RdflibReading(error=type(error).__name__)
-    # Attributes, never `get`: that returns the key's own name where the key is missing.
-    slice_ = tree.limitoffset
-    limit = None if slice_ is None or slice_.limit is None else int(slice_.limit)
-    return RdflibReading(form=str(tree.name).removesuffix("Query").lower(), limit=limit)
-
-
-def load_second_parser() -> Callable[[str], Any]:
-    """Return rdflib's parser, ready for several threads at once. Loading it takes 0.5 s, once in a process."""
-    with undivided:  # while loading alone, never while parsing
-        return _loaded()
-
-
-@cache
-def _loaded() -> Callable[[str], Any]:
-    from rdflib.plugins.sparql.parser import Query
-
-    def parse(query: str) -> Any:
-        return Query.parse_string(query, parse_all=True)
-
-    parse("ASK {}")  # simplifies the grammar in place, which is not thread-safe
-    waiting, seen = [Query], set()
-    while waiting:
-        element = waiting.pop()
-        if id(element) not in seen:
-            seen.add(id(element))
-            element.parseAction = [_safe_at_first(action) for action in element.parseAction]
-            waiting += element.recurse()
-    return parse
-
-
-def _safe_at_first(action: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a parse action whose first call runs alone: pyparsing then tries how many arguments it takes.
-
-    Two threads that try at once overshoot, and the action fails for ever.
-    """
-    tried = False
-
-    def call(*arguments: Any) -> Any:
-        nonlocal tried
-        if tried:
-            return action(*arguments)
-        with undivided:
-            result = action(*arguments)
-            tried = True
-            return result
-
-    return call
+    if form_and_limit(text, parsed.prefixes) != (parsed.tree.form, limit.applied):
+        hint = "write LIMIT once, as a plain number at the very end"
+        raise QueryRefused("syntax", "the place of its LIMIT can't be told for certain", hint, line=1, column=1)

@@ -29,7 +29,6 @@ CODES: dict[str, str] = {
     "unbound_variable": "a variable is asked for that no pattern binds",
     "class_mismatch": "a thing's class doesn't fit the domain or range of a property of it",
     "limit_counts_solutions": "LIMIT counts solutions of the pattern, not triples",
-    "unconfirmed": "too long or too deep for the second parser",
 }
 """Every code of a finding, with its meaning."""
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import TypeVar
 
 import pyoxigraph
 import pytest
-from pyparsing import ParseException
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql import guard
-from rbank_es.sparql.guard import Checked, RdflibReading, Surroundings, check, load_second_parser, read_by_rdflib
+from rbank_es.sparql.guard import Checked, Surroundings, check
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.parsed_query import parse_query
+from rbank_es.sparql.parser.tokens import Edit
 
 T = TypeVar("T")
 GRAPHS = frozenset({"http://ex/g", "http://ex/dir/h", "file:///data.ttl"})
@@ -403,48 +401,9 @@ def at_depth(frames: int, call: Callable[[], T]) -> T:
     return call() if frames == 0 else at_depth(frames - 1, call)
 
 
-def test_how_deep_a_query_may_be_does_not_depend_on_its_caller() -> None:
-    read = partial(read_by_rdflib.__wrapped__, "ASK { FILTER(" + "!(" * 13 + "1" + ")" * 13 + ") }")
-    assert at_depth(sys.getrecursionlimit() // 2, read).form == "ask"
-    deep = "ASK { FILTER(" + "COALESCE(" * 90 + "1" + ")" * 90 + ") }"
-    assert at_depth(300, lambda: checked(deep)).form == "ask"
-
-
 def test_a_stack_that_is_nearly_full_is_no_crash() -> None:
     deep = "ASK { FILTER(" + "COALESCE(" * 98 + "1" + ")" * 98 + ") }"
     assert "deep" in at_depth(sys.getrecursionlimit() - 400, lambda: refusal(deep)).message
-
-
-def test_what_the_second_parser_says_is_shown_up_to_200_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may spell out a part of its grammar, which takes up to 24,000 characters, and would displace the hint."""
-
-    def message(said: str) -> str:
-        def failing(query: str) -> None:
-            raise ParseException(query, 0, said)
-
-        monkeypatch.setattr(guard, "load_second_parser", lambda: failing)
-        return refusal(f"ASK {{ ?s ?p {len(said)} }}").message
-
-    words = " ".join(f"part{number:03}" for number in range(3_000))
-    assert words[:190] in message(words[:190])
-    assert words[:190] in message(words) and len(message(words)) < 300
-
-
-def test_a_group_of_300_triples_is_read_by_both_parsers() -> None:
-    found = checked("SELECT * {" + "?s ex:p ?o . " * 300 + "} LIMIT 40")
-    assert (found.limit_applied, found.warnings) == (11, ())
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "ASK { FILTER(" + " || ".join("?o" for _ in range(300)) + ") }",
-        "ASK { FILTER(" + "!(" * 50 + "1" + ")" * 50 + ") }",
-    ],
-    ids=["long", "deep"],
-)
-def test_a_query_that_one_parser_alone_can_read_says_so(query: str) -> None:
-    assert [each.code for each in checked(query).warnings][-1] == "unconfirmed"
 
 
 def nested(function: str, depth: int, width: int) -> str:
@@ -470,7 +429,6 @@ def nested(function: str, depth: int, width: int) -> str:
 )
 def test_the_worst_queries_take_less_than_a_second(query: str) -> None:
     """Of this process's time; they took up to 10 s."""
-    load_second_parser()
 
     def took_s() -> float:
         began = time.process_time()
@@ -479,28 +437,6 @@ def test_the_worst_queries_take_less_than_a_second(query: str) -> None:
         return time.process_time() - began
 
     assert took_s() < 1 or took_s() < 1  # once more, because others on a busy machine empty the processor's cache
-
-
-@pytest.mark.slow
-def test_the_second_parser_can_be_used_by_threads_that_are_all_the_first() -> None:
-    code = """
-import threading, sys
-from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.parsed_query import parse_query
-from rbank_es.sparql.guard import read_by_rdflib
-texts = [f"SELECT ?x {{ ?x a <e:{n}> ; <e:p> 'a'@en, 1.5, -{n}, true, [], (1 _:b) }} LIMIT {n}" for n in range(16)]
-found = []
-start = threading.Barrier(16)
-def read(text):
-    start.wait()
-    found.append(read_by_rdflib(text))
-threads = [threading.Thread(target=read, args=(text,)) for text in texts]
-[thread.start() for thread in threads]
-[thread.join() for thread in threads]
-again = [read_by_rdflib.__wrapped__(text) for text in texts]
-sys.exit(sorted(each.limit for each in found) != list(range(16)) or any(each.error for each in again))
-"""
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_more_tokens_than_a_parser_should_read_are_refused() -> None:
@@ -569,27 +505,14 @@ def test_form_and_variables(query: str, form: str, variables: tuple[str, ...]) -
     assert (found.form, found.variables) == (form, variables)
 
 
-def test_what_a_second_parser_reads_otherwise_is_not_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    for verdict in (
-        RdflibReading("select", 12),
-        RdflibReading("select", None),
-        RdflibReading("ask", 11),
-        RdflibReading(error="no"),
-    ):
-        monkeypatch.setattr("rbank_es.sparql.guard.read_by_rdflib", lambda _, verdict=verdict: verdict)
-        assert refusal("SELECT * { ?s ?p ?o }").code == "syntax"
-
-
-def test_the_place_where_a_second_parser_stops_is_told_in_the_original(monkeypatch: pytest.MonkeyPatch) -> None:
-    query = "SELECT *\n{ ?s ex:p ?o }"
-    at = len("PREFIX ex: <http://ex/>\n") + query.index("?o")
-    monkeypatch.setattr("rbank_es.sparql.guard.read_by_rdflib", lambda _: RdflibReading(error="no", offset=at))
-    error = refusal(query)
-    assert (error.line, error.column) == (2, 11)
-
-
-def test_the_second_parser_counts_outer_limits_only() -> None:
-    assert read_by_rdflib("SELECT * { { SELECT * {} LIMIT 5 } }") == RdflibReading("select", None)
-    assert read_by_rdflib("SELECT * {} LIMIT 5") == RdflibReading("select", 5)
-    assert read_by_rdflib("ASK {").error
-    assert read_by_rdflib("ASK { " + "?s ?p ?o . " * 1_000 + "}").too_deep
+@pytest.mark.parametrize(
+    "edit",
+    [Edit(0, 0, "# LIMIT 11\n"), Edit(10, 10, "{ SELECT * {} LIMIT 11 }"), None],
+    ids=["comment", "inner", "none"],
+)
+def test_a_limit_that_was_put_in_at_a_wrong_place_is_never_sent(
+    edit: Edit | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = guard._Limited(None, 11, edit)  # noqa: SLF001
+    monkeypatch.setattr(guard, "_limited", lambda *_, **__: limited)
+    assert refusal("SELECT * { ?s ?p ?o }").code == "syntax"

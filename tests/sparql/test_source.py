@@ -14,8 +14,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, BadOntology, QueryFailed, QueryRefused
 from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
-from rbank_es.sparql.guard import read_by_rdflib
-from rbank_es.sparql.parser.parsed_query import parse_query
+from rbank_es.sparql.parser.parsed_query import form_and_limit, parse_query
 from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.results import Answer, Cell, Form
 from rbank_es.sparql.source import Source, dataset_of, open_source
@@ -191,11 +190,11 @@ def test_a_query_is_tokenised_once_and_confirmed_once(
 ) -> None:
     calls: list[str] = []
 
-    def counted(name: str, function: Callable[[str], object]) -> Callable[[str], object]:
-        return lambda text: calls.append(name) or function(text)  # type: ignore[func-returns-value]
+    def counted(name: str, function: Callable[..., object]) -> Callable[..., object]:
+        return lambda *given: calls.append(name) or function(*given)  # type: ignore[func-returns-value]
 
     monkeypatch.setattr("rbank_es.sparql.parser.parsed_query.tokenise", counted("tokenise", tokenise))
-    monkeypatch.setattr("rbank_es.sparql.guard.read_by_rdflib", counted("confirm", read_by_rdflib))
+    monkeypatch.setattr("rbank_es.sparql.guard.form_and_limit", counted("confirm", form_and_limit))
     recorded.query(f"{head} FROM e:graph {{ ?s e:number ?n }}")
     assert calls == ["tokenise", "confirm"]
 

@@ -6,7 +6,6 @@ import gc
 import os
 import re
 import signal
-import sys
 import threading
 import time
 from pathlib import Path
@@ -17,7 +16,6 @@ import pytest
 import rbank_es
 from rbank_es.events import NoteLogged
 from rbank_es.events.codec import decoder_of
-from rbank_es.sparql.guard import load_second_parser
 from rbank_es.system.forks import told_of_forks
 from tests.processes import alone
 
@@ -101,25 +99,6 @@ def fork_while_a_decoder_is_made() -> None:
 def test_a_child_decodes_that_was_forked_while_a_thread_made_the_first_decoder() -> None:
     """It would wait for ever for a lock of that thread, which it has not; without the lock, msgspec would crash."""
     assert alone(fork_while_a_decoder_is_made) == 0
-
-
-def fork_while_the_second_parser_is_loaded() -> None:
-    thread = threading.Thread(target=load_second_parser)
-    thread.start()
-    while "rdflib" not in sys.modules:
-        time.sleep(0.001)
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        load_second_parser()("ASK {}")
-        os._exit(0)
-    thread.join()
-    assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_child_parses_that_was_forked_while_a_thread_loaded_the_parser() -> None:
-    """It would wait for ever for the import that a thread of its parent had begun."""
-    assert alone(fork_while_the_second_parser_is_loaded) == 0
 
 
 def test_a_lock_of_a_module_is_held_by_no_thread_of_a_parent() -> None:

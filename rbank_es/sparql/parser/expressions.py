@@ -72,7 +72,6 @@ class ExpressionParser(TripleParser, ABC):
         return tree.FunctionCall(name, (left, *self._arguments()), word.offset)
 
     def _operand(self) -> tree.Expression:
-        self.notes.operands += 1
         sign = self.accept("!", "+", "-")
         if sign and sign.text != "!" and self.token.kind == "number" and not self.token.between:
             self.notes.idle.add(sign.offset)

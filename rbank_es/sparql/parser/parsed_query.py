@@ -16,7 +16,7 @@ from rbank_es.errors import QueryRefused
 from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.expressions import ExpressionParser
-from rbank_es.sparql.parser.tokens import FORMS, Lines, Token, refuse_at, refuse_by_token, tokenise
+from rbank_es.sparql.parser.tokens import FORMS, Lines, Token, read_tokens, refuse_at, refuse_by_token, tokenise
 from rbank_es.sparql.parser.tree import Query
 from rbank_es.sparql.parser.triples import TokenNotes
 from rbank_es.sparql.results import Form
@@ -65,6 +65,15 @@ def parse_query(text: str, prefixes: Mapping[str, str] | None = None) -> ParsedQ
         return _parsed(text, tokens, prefixes)
     except RecursionError:  # The caller's own stack is nearly full: `QUERY_NESTING` takes half of an empty one.
         raise QueryRefused("syntax", "brackets are too deep here", "ask in several steps") from None
+
+
+def form_and_limit(text: str, prefixes: Mapping[str, str]) -> tuple[Form, int | None]:
+    """Return the form and the outer LIMIT of a text of any size, made of a query that was parsed.
+
+    Raises `QueryRefused` where it can't be read.
+    """
+    parsed = _parsed(text, tuple(read_tokens(text)), prefixes)
+    return parsed.tree.form, parsed.limit
 
 
 def parse_leniently(text: str, prefixes: Mapping[str, str] | None = None) -> ParsedQuery | None:

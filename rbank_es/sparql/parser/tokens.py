@@ -139,13 +139,14 @@ def tokenise(text: str) -> tuple[Token, ...]:
             f"the query has {len(text):,} characters, more than {limits.QUERY_TEXT_CHARS:,}",
             "ask for less at a time, or replace long lists by a pattern",
         )
-    lines = Lines(text)
     if broken := _NO_TEXT.search(text):
-        raise _unreadable(text, broken.start(), *lines.of(broken.start()))
-    return tuple(_tokens(text, lines))
+        raise _unreadable(text, broken.start(), *Lines(text).of(broken.start()))
+    return tuple(read_tokens(text))
 
 
-def _tokens(text: str, lines: Lines) -> Iterator[Token]:
+def read_tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a text of any size, as `tokenise` does of a query."""
+    lines = Lines(text)
     offset = 0
     while True:
         gap = _BETWEEN.match(text, offset)
@@ -276,19 +277,6 @@ def _pieces(text: str, edits: Sequence[Edit]) -> Iterator[str]:
         yield edit.text
         done = edit.end
     yield text[done:]
-
-
-def original_offset(edits: Sequence[Edit], offset: int) -> int:
-    """Return the offset in the old text of an offset in the new one; of new text, the offset where it was inserted."""
-    grown = 0
-    for edit in _ordered(edits):
-        begins = edit.start + grown
-        if offset < begins:
-            break
-        if offset < begins + len(edit.text):
-            return edit.start
-        grown += len(edit.text) - (edit.end - edit.start)
-    return offset - grown
 
 
 _CODE_POINT_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))")

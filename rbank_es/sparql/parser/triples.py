@@ -32,8 +32,6 @@ class TokenNotes:
     """Where a statement of a group follows other triples: a dot belongs before it."""
     idle: set[int] = field(default_factory=set)
     """Dots and semicolons that separate, and the signs of numbers."""
-    operands: int = 0
-    """How many operands all expressions have together."""
 
 
 class Cursor:
