@@ -222,7 +222,7 @@ WITH_CORE = [
     "--help", "init ./a", "runs sample", "items sample", f"show sample {RUN}", "search sample tower", "health sample",
     "log sample --tail 3", "verify sample --retrievals --decisions", "replay sample", "project sample --into p.sqlite",
     "diff sample@100 sample", f"impact sample {ITEM}", "review sample --verdicts 2", "policy sample", "head sample",
-    "dashboard sample -o d.html", "demo --recorded", "context sample --task x", "experiment list", "schema",
+    "dashboard sample -o d.html", "demo --sample ./kept", "context sample --task x", "experiment list", "schema",
     "export sample --format items", "export sample --format prov", "learn sample --due --dry-run", "completion bash",
     "fork sample ./f", f"overrule sample {RUN} --failure --by a --reason b --dry-run", "correct sample --dry-run",
 ]  # fmt: skip

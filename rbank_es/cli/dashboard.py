@@ -13,7 +13,6 @@ from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import begun_run, open_at, outside, view_at, writable
 from rbank_es.cli.shared.output import Progress, echo, echo_command, echo_heading, echo_json, format_size
-from rbank_es.events import BankCreated
 from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
@@ -79,9 +78,3 @@ def print_page(bank: Bank, name: str, path: Path) -> None:
     written = write_dashboard(bank, None, path, argument=name)
     echo(f"wrote {written.path} ({format_size(written.size_bytes)})")
     echo("Open it in a browser: why runs failed, what they were told, and the bank at any moment. It needs no network.")
-
-
-def purpose_of(bank: Bank) -> str:
-    """Return the purpose recorded in a bank's first event; empty where there is none."""
-    first = next(bank.events(point=min(1, bank.position)), None)
-    return (bank.text(first.purpose) or "") if isinstance(first, BankCreated) else ""

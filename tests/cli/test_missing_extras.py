@@ -56,13 +56,12 @@ def test_a_server_with_openais_protocol_needs_a_key_and_no_extra(line: list[str 
 
 
 @pytest.mark.slow
-def test_the_demo_tours_the_sample_without_any_extra(tmp_path: Path) -> None:
+def test_the_demo_names_the_extra_and_keeps_the_sample_without_any(tmp_path: Path) -> None:
     """Its page is there, too."""
-    shown = run("demo", cwd=tmp_path, env=HIDDEN)
-    assert "A reasoning bank, at three points in time" in shown.out
-    assert "Open it in a browser" in shown.out
-    assert "pip install 'rbank-es[agent]'" in shown.out
-    assert run("demo", "--recorded", "--json", cwd=tmp_path, env=HIDDEN).json["page"]
+    assert "pip install 'rbank-es[agent]'" in run("demo", cwd=tmp_path, env=HIDDEN, code=2).err
+    kept = run("demo", "--sample", "./kept", cwd=tmp_path, env=HIDDEN)
+    assert "kept ./kept: 609 events" in kept.out and "Open it in a browser" in kept.out
+    assert "leave one out" in run("demo", "--sample", "./a", "--into", "./b", cwd=tmp_path, env=HIDDEN, code=2).err
 
 
 def test_any_failed_import_of_an_extra_names_it() -> None:
@@ -82,6 +81,6 @@ def test_the_table_of_extras_is_that_of_the_project() -> None:
 
 @pytest.mark.slow
 def test_the_sample_is_kept_where_asked(tmp_path: Path) -> None:
-    run("demo", "--recorded", "--into", "./mine", cwd=tmp_path)
+    run("demo", "--sample", "./mine", cwd=tmp_path)
     mine, theirs = (run("verify", bank, "--json", cwd=tmp_path).json["head"] for bank in ("./mine", SAMPLE))
     assert mine == theirs

@@ -40,7 +40,6 @@ LINES = (
     f"bisect B@200 --bad {RUN} --good lights-05",
     "review B --verdicts 3",
     "health B --points 3",
-    "demo --recorded",
     "import ./c items.json --create",
     "doctor",
 )

@@ -278,4 +278,4 @@ def print_next_steps(kept: str | None) -> None:
     echo("The same loop with a model and an ontology of your own, its key taken from the environment:")
     echo(f"  {program_name()} run mybank --ont model.ttl --tasks tasks.json --lm openai/gpt-4.1-mini --l0 --extract")
     echo("A bank in which a judge was wrong, and the consequences:")
-    echo(f"  {program_name()} demo --recorded")
+    echo(f"  {program_name()} demo --sample ./sample")
