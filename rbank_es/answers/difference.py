@@ -103,7 +103,7 @@ class DifferenceQuestion(BankQuestion, frozen=True, kw_only=True):
 
 
 def find_difference(reader: BankReader, question: DifferenceQuestion) -> BankDifference:
-    """Return what changed since a point. Raises `BadPoint`, and `BadInput` for a file of read models."""
+    """Return what changed since a point. Raises `BadPoint`."""
     bank = reader.bank
     with bank.as_of(bank.resolve(question.since)) as earlier:
         before = BankReader(earlier, reader.name, bank=bank, bounds=reader.bounds)
@@ -119,9 +119,9 @@ def find_difference(reader: BankReader, question: DifferenceQuestion) -> BankDif
 
 
 def between(before: BankReader, after: BankReader, chars: int | None = None) -> BankDifference:
-    """Return what changed from a bank as of a position, or of a file of read models, to another one."""
+    """Return what changed from a bank as of a position to another one."""
     found = compared(after.name, facts_at(before.view), facts_at(after.view))
-    same = before.has_log and after.has_log and before.bank.place == after.bank.place
+    same = before.bank.place == after.bank.place
     states, verdicts = (after.view.changed_states, after.view.changed_verdicts) if same else (None, None)
     items = {row[0]: row[-1] for row in states(before.position)} if states else {}
     runs = {row[0]: row[-1] for row in verdicts(before.position)} if verdicts else {}
@@ -152,7 +152,7 @@ def between(before: BankReader, after: BankReader, chars: int | None = None) -> 
             ),
         ),
         counts=_counts(found),
-        since_at=before.bank.time_at(before.position) or None if before.has_log else None,
+        since_at=before.bank.time_at(before.position) or None,
         since_bank=None if same else before.name,
         shared=None if same else _shared(before, after),
     )
@@ -189,8 +189,6 @@ def _latest(rows: Sequence[Changed], most: int) -> tuple[Changed, ...]:
 
 
 def _shared(before: BankReader, after: BankReader) -> SharedHistory | None:
-    if not (before.has_log and after.has_log):
-        return None
     found = common_history(before.bank.log, after.bank.log, (before.position, after.position))
     return None if found is None else SharedHistory.of(found)
 

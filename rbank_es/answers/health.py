@@ -95,7 +95,7 @@ def find_health(reader: BankReader, question: HealthQuestion) -> Health:
     return Health(
         bank=reader.name,
         position=reader.position,
-        last_at=(reader.bank.time_at(reader.position) or None) if reader.has_log else None,
+        last_at=reader.bank.time_at(reader.position) or None,
         **_told(report),
         stock=tuple(Stock(src=src, state=state, items=items) for src, state, items in sorted(stock)),
         failed_runs=tuple(failed_runs(reader.view)),

@@ -117,7 +117,7 @@ class Compared(Struct, frozen=True, kw_only=True):
 
 
 class ItemAnswer(BankAnswer, frozen=True, kw_only=True):
-    """An item. A file of read models, which has no log, has no acts, links and events: they are null there."""
+    """An item."""
 
     item: ItemRow
     hidden_chars: int
@@ -127,9 +127,9 @@ class ItemAnswer(BankAnswer, frozen=True, kw_only=True):
     ends: str | None
     command: str | None
     call: str | None
-    acts: tuple[ItemAct, ...] | None
-    links: tuple[ItemLink, ...] | None
-    near: tuple[NearItem, ...] | None
+    acts: tuple[ItemAct, ...]
+    links: tuple[ItemLink, ...]
+    near: tuple[NearItem, ...]
     searches: int
     used_in_total: int
     used_in: tuple[ItemUse, ...]
@@ -183,8 +183,6 @@ def find_item(reader: BankReader, question: ItemQuestion) -> ItemAnswer:
 
 def _from_log(reader: BankReader, row: dict[str, Any], limit: int, *, history: bool) -> dict[str, Any]:
     """Return the fields of an answer that only the log has."""
-    if not reader.has_log:
-        return dict.fromkeys(("acts", "links", "near", "events_total", "events"))
     about = item_events(reader.bank, row["id"], reader.position, ITEM_TYPES if history else RULING_TYPES)
     return {
         "acts": tuple(_acts(reader, about, row["id"])),
@@ -251,7 +249,7 @@ def _ground(reader: BankReader, rows: list[dict[str, Any]], id: str, landed: tup
     copy_of = tuple(msgspec.json.decode(row["copy_of"], type=list[str]))
     # A copy counts where it landed: it stands and falls with what it is a copy of.
     counts = not copy_of or bool(landed) or bool(row["undone"]) or row["action"] in (None, "discard")
-    event = reader.bank.event_at(row["seq"]) if reader.has_log else None
+    event = reader.bank.event_at(row["seq"])
     return ItemGround(
         **{name: row[name] for name in ("extraction", "place", "seq", "kind", "action")},
         extractor=event.extractor if isinstance(event, MemoriesExtracted) else None,

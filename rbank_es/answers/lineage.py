@@ -223,7 +223,7 @@ def _candidate_facts(reader: BankReader, node: LineageNode) -> dict[str, Any]:
 
 
 def _event_facts(reader: BankReader, node: LineageNode) -> dict[str, Any]:
-    seq = reader.bank.log.seq_of_id(node.name) if reader.has_log else None
+    seq = reader.bank.log.seq_of_id(node.name)
     if seq is None or seq > reader.position:
         return {}
     return {"event_seq": seq, "summary": summary(reader.bank.event_at(seq))}

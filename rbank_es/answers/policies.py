@@ -14,7 +14,7 @@ class PoliciesAnswer(BankAnswer, frozen=True, kw_only=True):
 
 
 def find_policies(reader: BankReader, question: BankQuestion) -> PoliciesAnswer:
-    """Return the policies in force. Raises `BadInput` for a file of read models."""
+    """Return the policies in force."""
     found = policies_in_force(reader.bank.log, reader.position)
     return PoliciesAnswer(bank=reader.name, position=reader.position, policies=found)
 

@@ -87,23 +87,23 @@ class LayerRow(Struct, frozen=True, kw_only=True):
 
 
 class RunAnswer(BankAnswer, frozen=True, kw_only=True):
-    """A run. A file of read models, which has no log, has no judgments, layers and events: they are null there."""
+    """A run."""
 
     run: RunRow
     answer: str | None
     sparql: str | None
     bound: str | None
     recall_unsent: tuple[str, ...] | None
-    judgments: tuple[JudgmentRow, ...] | None
+    judgments: tuple[JudgmentRow, ...]
     given: tuple[GivenRow, ...]
     learned: tuple[LearnedRow, ...]
-    layers: tuple[LayerRow, ...] | None
+    layers: tuple[LayerRow, ...]
     leakage: RunLeakage
     leakage_by_tool: tuple[ToolLeakage, ...]
     red_flags: tuple[RedFlag, ...]
-    events_total: int | None
+    events_total: int
     events_next_seq: int | None
-    events: tuple[WholeEvent, ...] | None
+    events: tuple[WholeEvent, ...]
 
 
 class RunQuestion(BankQuestion, frozen=True, kw_only=True):
@@ -126,14 +126,7 @@ def find_run(reader: BankReader, question: RunQuestion) -> RunAnswer:
     row = reader.view.run(name)
     assert row is not None
     chars = reader.text_chars(question.chars)
-    read: dict[str, Any] = dict.fromkeys(
-        ("bound", "recall_unsent", "judgments", "layers", "events_total", "events_next_seq", "events")
-    )
-    if reader.has_log:
-        run = read_run(reader.bank.log, name, reader.position, types=_TYPES, resolve={"context_built"})
-        given, read = run.given, _from_log(reader, question, run, chars)
-    else:
-        given = _exposed(reader, name)
+    run = read_run(reader.bank.log, name, reader.position, types=_TYPES, resolve={"context_built"})
     leakage = _rows(reader, "leakage_by_run", name)[0]
     return RunAnswer(
         bank=reader.name,
@@ -141,21 +134,13 @@ def find_run(reader: BankReader, question: RunQuestion) -> RunAnswer:
         run=run_row(reader, row, chars),
         answer=shortened(row["answer"], chars) or None,
         sparql=shortened(row["sparql"], chars) or None,
-        given=tuple(_given(reader, gift, chars) for gift in given),
+        given=tuple(_given(reader, gift, chars) for gift in run.given),
         learned=_learned(reader, name, chars),
         leakage=struct_of(RunLeakage, leakage, chars, task=shortened(row["task"], chars)),
         leakage_by_tool=tuple(struct_of(ToolLeakage, each) for each in _rows(reader, "leakage_by_run_and_tool", name)),
         red_flags=tuple(struct_of(RedFlag, each) for each in _rows(reader, "red_flags", name)),
-        **read,
+        **_from_log(reader, question, run, chars),
     )
-
-
-def _exposed(reader: BankReader, run: str) -> tuple[Gift, ...]:
-    """Return what the read models know of the items that a run was given."""
-    gifts = dict[str, Gift]()
-    for each in sorted(_rows(reader, "item_exposures", run), key=itemgetter("seq")):
-        gifts.setdefault(each["item"], Gift(item=each["item"], way=each["way"], seq=each["seq"]))
-    return tuple(gifts.values())
 
 
 def _rows(reader: BankReader, view: str, run: str) -> list[dict[str, Any]]:

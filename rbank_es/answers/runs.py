@@ -113,8 +113,8 @@ def run_row(reader: BankReader, row: Mapping[str, Any], chars: int | None = None
 
 
 def _reason(reader: BankReader, run: str, seq: int | None) -> str | None:
-    """Return the reason of the judgment at a position; None without one, where it was erased, or without a log."""
-    if seq is None or not reader.has_log:
+    """Return the reason of the judgment at a position; None without one, or where it was erased."""
+    if seq is None:
         return None
     # By run, because the log finds its events by an index.
     for event in reader.bank.events(after=seq - 1, point=seq, run=run):

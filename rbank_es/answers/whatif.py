@@ -35,8 +35,8 @@ class SuppositionQuestion(BankQuestion, frozen=True, kw_only=True):
 
 
 def find_whatif(reader: BankReader, question: SuppositionQuestion) -> WhatIf:
-    """Return what would differ. Raises `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`; `BadInput` for positions in
-    the wrong order, and for a file of read models.
+    """Return what would differ. Raises `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`, and `BadInput` for
+    positions in the wrong order.
     """
     bank = reader.bank
     since = bank.resolve(question.since)

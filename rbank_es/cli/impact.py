@@ -53,8 +53,7 @@ def impact(bank: str, thing: str, depth: int, width: int, limit: int | None, as_
         kind, name = find_thing(reader, thing)
         found: LineageAnswer = reader.ask("lineage", kind=kind, id=name, depth=depth, width=width, limit=listed)
         print_answer(found, "lineage", lambda: _print(found), as_json)
-        if reader.has_log:
-            tell_of_waiting(reader.bank)
+        tell_of_waiting(reader.bank)
 
 
 def _print(found: LineageAnswer) -> None:

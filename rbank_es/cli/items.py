@@ -14,7 +14,6 @@ from rbank_es.cli.shared.answers import (
     list_options,
     opened_reader,
     print_list,
-    resolved,
 )
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell
@@ -59,8 +58,7 @@ def items(
 ) -> None:
     """List the items of a bank in any state, the newest first; the words that suit a task are found by search.
 
-    JSON and CSV have more fields than the table. In the place of BANK, a file that `replay --into` or `whatif --into`
-    wrote.
+    JSON and CSV have more fields than the table.
     """
     from rbank_es.bank.ids import whole_id
 
@@ -73,7 +71,7 @@ def items(
             filters += OptionFilter.of(f"--{option}", given[option], condition)
         for end, test in (("since", ">"), ("until", "<=")):
             if given[end] is not None:
-                born = resolved(reader, bank, given[end])
+                born = reader.bank.resolve(given[end])
                 filters.append(OptionFilter(f"--{end}", given[end], f"born_seq{test}{born}"))
         flexible = ("title", "domain")
         print_list(reader, "items", options, lambda _: COLUMNS, filters=filters, flexible=flexible, q=q)

@@ -63,7 +63,7 @@ def runs(
     """List the runs of a bank, the one that began last first.
 
     Times are those at which things happened: of imported runs, as their recording has them. JSON and CSV have more
-    fields than the table. In the place of BANK, a file that `replay --into` or `whatif --into` wrote.
+    fields than the table.
     """
     from rbank_es.bank.ids import whole_id
 

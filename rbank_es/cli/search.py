@@ -60,8 +60,7 @@ def search(
     """Find the active items that fit a query best, ranked exactly as the bank ranked them at that point in time.
 
     The query is plain words: quotes, OR, * and the like have no special meaning. What fits too little by the bank's
-    policy is withheld, as it is from agents; --all shows it. Scores: farther from 0 is better. In the place of BANK, a
-    file that `replay --into` or `whatif --into` wrote.
+    policy is withheld, as it is from agents; --all shows it. Scores: farther from 0 is better.
     """
     about = {"polarity": polarity, "role": role, "domain": domain, "level": level}
     with opened_reader(bank) as reader:

@@ -40,8 +40,7 @@ def show(bank: str, thing: str | None, tree: bool, depth: int | None, prompts: b
     An item is shown with its text, state, uses, wins, the verdicts that it rests on and what would end it, the runs
     that used it, and its history. A run is shown with its task, its verdicts and which of them stands, what was given
     to it and learned from it, its leakage and timeline. Any beginning of an id will do that no other id has. Where
-    THING is ambiguous, write item:ID, run:ID or event:ID. In the place of BANK, a file that `replay --into` or
-    `whatif --into` wrote: it has items and runs.
+    THING is ambiguous, write item:ID, run:ID or event:ID.
 
     With --prompts, the calls of a run's models are shown instead, of each request what is new in it, and by each reply
     that was of no use the reason.

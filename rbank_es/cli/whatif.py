@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--into",
     metavar="FILE",
-    help="Write the bank as it would be, for `search`, `show`, `items`, `runs` and SQLite tools.",
+    help="Write the bank as it would be, for SQLite tools.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def whatif(

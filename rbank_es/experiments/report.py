@@ -2,7 +2,6 @@
 
     results/runs.jsonl, results/runs.csv    a row for each run
     results/conditions.json                 metrics, contrasts, curves; trials and runs left out
-    summary.md                              for people
     report.html                             one page, for people; it links to the pages of trials (`trial_pages`)
 
 No clock and no place is in them: the same banks, suite and definition give the same bytes, wherever they are.
@@ -22,13 +21,12 @@ from rbank_es.experiments.experiment_folder import ExperimentData
 from rbank_es.experiments.experiment_results import Results, results_of, sorted_rows
 from rbank_es.experiments.report_page import page_of
 from rbank_es.experiments.run_rows import TrialRun
-from rbank_es.experiments.summary import summary_of
 from rbank_es.experiments.trial_place import made_directory
 from rbank_es.system.files import write_replacing
 
 FOLDER = "results"
-ROWS, SHEET, CONDITIONS, SUMMARY, PAGE = (
-    f"{FOLDER}/runs.jsonl", f"{FOLDER}/runs.csv", f"{FOLDER}/conditions.json", "summary.md", "report.html",
+ROWS, SHEET, CONDITIONS, PAGE = (
+    f"{FOLDER}/runs.jsonl", f"{FOLDER}/runs.csv", f"{FOLDER}/conditions.json", "report.html",
 )  # fmt: skip
 """The files of a report, by their places in the folder of the experiment."""
 
@@ -40,7 +38,6 @@ def report_files(data: ExperimentData) -> dict[str, bytes]:
         ROWS: b"".join(msgspec.json.encode(row) + b"\n" for row in rows),
         SHEET: csv_of(TrialRun.__struct_fields__, [_cells(row) for row in rows]).encode(),
         CONDITIONS: conditions_json(results),
-        SUMMARY: summary_of(results).encode(),
         PAGE: page_of(results, rows).encode(),
     }
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rbank_es.experiments.experiment_results import ConditionResult
 from rbank_es.experiments.learning_curve import CurvePoint, LearningCurve
 from rbank_es.experiments.metrics import Metric
-from rbank_es.experiments.summary import number, with_interval
+from rbank_es.experiments.report_words import number, with_interval
 from rbank_es.limits import experiment_limits
 from rbank_es.page.page_text import Html, element, shorten
 

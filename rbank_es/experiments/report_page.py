@@ -11,8 +11,7 @@ from rbank_es.experiments.experiment_folder import TrialRead
 from rbank_es.experiments.experiment_results import ConditionResult, Results
 from rbank_es.experiments.metrics import METRICS
 from rbank_es.experiments.report_chart import curve_chart, interval_chart
-from rbank_es.experiments.run_rows import TrialRun
-from rbank_es.experiments.summary import (
+from rbank_es.experiments.report_words import (
     NO_MODEL_WORDS,
     POINTS,
     compared,
@@ -21,6 +20,7 @@ from rbank_es.experiments.summary import (
     said_again,
     with_interval,
 )
+from rbank_es.experiments.run_rows import TrialRun
 from rbank_es.experiments.trial_pages import page_command, paged, run_address
 from rbank_es.limits import experiment_limits, page_limits
 from rbank_es.page.html_page import TableColumn, document, number, table, text

@@ -47,16 +47,6 @@ def test_without_its_history_it_is_the_same_but_for_that() -> None:
             assert (whole.acts, whole.links, whole.near) == (quick.acts, quick.links, quick.near)
 
 
-def test_a_file_of_read_models_tells_all_but_what_the_log_has(tmp_path: Path) -> None:
-    misled_bank(tmp_path / "bank").close()
-    run("replay", "./bank", "--into", "then.sqlite", cwd=tmp_path)
-    there, here = (run("show", place, HEIGHT.id, "--json", cwd=tmp_path).json for place in ("./then.sqlite", "./bank"))
-    assert there["events"] is there["links"] is there["acts"] is None
-    for name in ("item", "states", "used_in", "compared", "ends", "warning"):
-        assert there[name] == here[name], name
-    assert "it ends if wrong is no longer a success" in run("show", "./then.sqlite", HEIGHT.id, cwd=tmp_path).out
-
-
 def test_an_item_says_by_what_it_is_taken_back(tmp_path: Path) -> None:
     """The command and the call that it names do it; of what has ended there is nothing to take back."""
     misled_bank(tmp_path / "bank").close()

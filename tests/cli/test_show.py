@@ -175,15 +175,6 @@ def test_diff_tells_what_changed(sample: Path) -> None:
     assert "a second bank" in fails("diff", "sample", cwd=sample)
 
 
-def test_diff_reads_a_written_file_of_read_models_as_it_does_a_bank(sample: Path) -> None:
-    run("replay", "sample@173", "--into", "then.sqlite", cwd=sample)
-    found = run("diff", "./then.sqlite", "sample@324", "--json", cwd=sample).json
-    of_bank = run("diff", "sample@173", "sample@324", "--json", cwd=sample).json
-    for row in (*of_bank["items"], *of_bank["runs"]):
-        row["changed_seq"] = None  # which only one history tells
-    assert found == of_bank | {"since_bank": "then.sqlite", "since_at": None}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("since", ["0", "2026-03-09", "2026-03-09T15:20", "HEAD~300", "lights-12"])
 def test_diff_takes_any_point_and_goes_to_the_newest_and_counts_the_runs_that_began(sample: Path, since: str) -> None:

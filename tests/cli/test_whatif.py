@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,8 @@ def test_of_two_that_write_one_file_the_slower_is_refused_and_the_file_stays(pla
             with pytest.raises(BadInput, match=r"there\.sqlite exists; choose another file"):
                 bank.whatif(verdicts={"wrong": "failure"}, into=into, progress=meanwhile)
     assert (into.read_bytes() == seen[0]) is not force
-    assert run("search", "./there.sqlite", TWIN.title, cwd=place).out
+    with closing(sqlite3.connect(into)) as whole:
+        assert whole.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert {path.name for path in place.glob("there*")} == {"there.sqlite"}
 
 
@@ -153,46 +156,16 @@ def test_a_supposition_about_the_head_changes_nothing_yet(made: Path) -> None:
     assert "nothing would differ" in run("whatif", "sample@HEAD", "--policy", "consolidation=append", cwd=made).out
 
 
-def test_the_written_bank_is_searched_and_shown(place: Path) -> None:
+def test_the_bank_as_it_would_be_is_written_for_sql(place: Path) -> None:
     run("whatif", "misled", "--verdict", "wrong=failure", "--into", "there.sqlite", cwd=place)
-    query = "lighthouses by focal height"
-    there = run("search", "there.sqlite", query, "--json", cwd=place).json["hits"]
-    here = run("search", "misled", query, "--json", cwd=place).json["hits"]
-    assert TWIN.id in {hit["id"] for hit in there} - {hit["id"] for hit in here}
-    assert run("show", "./there.sqlite", TWIN.id[:8], "--json", cwd=place).json["item"]["state"] == "active"
-    assert "no item" in fails("show", "there.sqlite", f"item:{HEIGHT.id}", cwd=place)
-    assert "wrong" in run("show", "there.sqlite", "run:wrong", cwd=place).out
-    stored = run("show", "there.sqlite", "run:misled", "--json", cwd=place).json
-    assert (stored["judgments"], stored["events"], [each["item"] for each in stored["given"]]) == (
-        None,
-        None,
-        [HEIGHT.id],
-    )
-    assert not run("search", "there.sqlite@2", query, "--json", cwd=place).json["hits"]
-    assert "that is a file; one that `--into` wrote is for search, show, items and runs" in fails(
-        "log", "./there.sqlite", cwd=place
-    )
-
-
-def test_items_and_runs_of_the_written_bank_are_listed(place: Path) -> None:
-    run("whatif", "misled", "--verdict", "wrong=failure", "--into", "there.sqlite", cwd=place)
-    active_there = run("items", "there.sqlite", "--state", "active", "--json", cwd=place).json["items"]
+    with closing(sqlite3.connect(place / "there.sqlite")) as there:
+        states = dict(there.execute("SELECT id, state FROM items"))
+        failed = {run for (run,) in there.execute("SELECT run FROM runs WHERE verdict = 'failure'")}
+    assert states[TWIN.id] == "active" and HEIGHT.id not in states and "wrong" in failed
     with Bank.open(place / "logs" / "misled") as bank:
-        left = bank.overrule("wrong", "failure", reason="tried")
-        assert {each["id"] for each in active_there} == set(active(bank.state()))
-        assert left.left and left.came
-    failed = run("runs", "./there.sqlite", "--verdict", "failure", "--json", cwd=place).json["runs"]
-    assert "wrong" in {each["run"] for each in failed}
-    some = run("items", "there.sqlite@HEAD~3", "--since", "HEAD~9", "--json", cwd=place).json
-    assert some["position"] == run("items", "there.sqlite", "--json", cwd=place).json["position"] - 3
-    assert "position from 0 to" in fails("items", "there.sqlite", "--since", "yesterday", cwd=place)
-
-
-def test_what_replay_writes_is_searched_too(place: Path) -> None:
-    run("replay", "misled", "--into", "then.sqlite", cwd=place)
-    query = "lighthouses by focal height"
-    there = run("search", "./then.sqlite", query, "--json", cwd=place).json["hits"]
-    assert there == run("search", "misled", query, "--json", cwd=place).json["hits"]
+        bank.overrule("wrong", "failure", reason="tried")
+        assert {id for id, state in states.items() if state == "active"} == set(active(bank.state()))
+    assert "that is a file; one that `--into` wrote is for SQLite tools" in fails("log", "./there.sqlite", cwd=place)
 
 
 def test_a_bank_that_is_not_canonical_is_named(place: Path) -> None:

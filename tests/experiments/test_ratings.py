@@ -13,7 +13,7 @@ from rbank_es.experiments.definition import parse_experiment
 from rbank_es.experiments.experiment_folder import FolderHead, read_experiment
 from rbank_es.experiments.plan import planned
 from rbank_es.experiments.ratings import RatingCounts, known_ratings, rate_experiment
-from rbank_es.experiments.report import ROWS, SUMMARY, write_report
+from rbank_es.experiments.report import PAGE, ROWS, write_report
 from rbank_es.experiments.report_check import check_report
 from rbank_es.judging.rubric import RUBRICS, rate, read_rating
 from rbank_es.models.choice import LmChoice
@@ -143,4 +143,4 @@ def test_an_experiment_that_asks_for_it_has_its_guide_rated_once_and_says_so(tmp
     data = read_experiment(tmp_path / "run", source())
     assert [guide.rated for guide in data.guides] == [0.625] and {row.rubric for row in data.rows} == {None}
     write_report(data, tmp_path / "run")
-    assert "A model rates it 0.62 of 1" in (tmp_path / "run" / SUMMARY).read_text()
+    assert "A model rates it 0.62 of 1" in (tmp_path / "run" / PAGE).read_text()

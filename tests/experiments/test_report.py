@@ -28,10 +28,9 @@ from rbank_es.experiments.experiment_folder import ExperimentData, FolderHead, r
 from rbank_es.experiments.experiment_results import results_of
 from rbank_es.experiments.guide_worth import GuideWorth
 from rbank_es.experiments.plan import trials
-from rbank_es.experiments.report import CONDITIONS, PAGE, ROWS, SHEET, SUMMARY, report_files, write_report
+from rbank_es.experiments.report import CONDITIONS, PAGE, ROWS, SHEET, report_files, write_report
 from rbank_es.experiments.report_check import ReportCheck, check_report
 from rbank_es.experiments.report_page import page_of
-from rbank_es.experiments.summary import summary_of
 from rbank_es.experiments.trial_place import DEFINITION, SUITE, TrialPlace
 from rbank_es.limits import experiment_limits
 from tests.cli_runner import ROOT, run
@@ -125,14 +124,13 @@ def test_curves_contrasts_and_tasks_are_those_of_plain_python_over_the_rows(kept
             assert (sum(own), len(own)) == (successes, runs)
 
 
-def test_the_sheet_holds_the_rows_and_the_summary_says_first_that_no_model_ran(kept: Path) -> None:
+def test_the_sheet_holds_the_rows_and_the_page_says_first_that_no_model_ran(kept: Path) -> None:
     with (kept / SHEET).open(newline="") as file:
         sheet = [*csv.DictReader(file)]
     assert [row["run"] for row in sheet] == [row["run"] for row in lines(kept)]
     assert all(float(one["tokens_in"]) == two["tokens_in"] for one, two in zip(sheet, lines(kept), strict=True))
-    summary, page = (kept / SUMMARY).read_text(), (kept / PAGE).read_text()
-    assert summary.startswith("**SCRIPTED**: in 24 of 24 runs a script stood in for the model")
-    assert "too few to say" in summary and "| without (baseline) | 3 |" in summary
+    page = (kept / PAGE).read_text()
+    assert "in 24 of 24 runs a script stood in for the model" in page and "too few to say" in page
     assert page.index("SCRIPTED") < page.index("<h1>")
     assert "rbank-es show ./banks/with/o2-r0 " in page and "<script" not in page
 
@@ -215,7 +213,7 @@ def test_a_report_that_is_cut_off_anywhere_and_made_again_has_the_same_bytes(
 
     wanted = report_files(data)
     really = report.write_replacing
-    for cut in (0, 1, 4):
+    for cut in (0, 1, 3):
         shutil.rmtree(folder / "results")
         left = [cut]
 
@@ -266,13 +264,9 @@ def test_trials_that_are_missing_or_unfinished_and_runs_that_break_a_gate_are_na
     assert with_memory.metrics["success"].units.keys() == {1, 3}
     # A pair needs both sides.
     assert {each.result.left_out for each in found.contrasts} == {(0, 1, 2)}
-    summary = report_files(read_experiment(folder))[SUMMARY].decode()
-    for said in (
-        "banks/with/o0-r0: missing",
-        "banks/without/o1-r0: unfinished, 4 runs ended",
-        "breaks reproducibility",
-    ):
-        assert said in summary
+    page = report_files(read_experiment(folder))[PAGE].decode()
+    for said in ("banks/with/o0-r0", "banks/without/o1-r0", "unfinished", "reproducibility"):
+        assert said in page
 
 
 # ---------------------------------------------------------------- refused
@@ -357,7 +351,6 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a row removed": (remove_row, "runs.jsonl, line 4"),
     "a cell": (change_of(SHEET, "pair", "pear"), "results/runs.csv, line 2"),
-    "a word": (change_of(SUMMARY, "Does it help", "It does help"), "summary.md, line 5"),
     "the page": (change_of(PAGE, "<h1>pair", "<h1>great"), "report.html, line"),
     "a file removed": (lambda folder: (folder / PAGE).unlink(), "report.html: it is missing"),
     "the definition": (
@@ -373,7 +366,7 @@ QUICK = ("an event", "a number", "the suite")
 @pytest.mark.slow
 def test_a_report_holds_and_its_digest_names_it(kept: Path, tmp_path: Path) -> None:
     seen = check_report(kept)
-    assert seen.holds and (seen.logs, seen.runs, seen.files) == (6, 24, 5)
+    assert seen.holds and (seen.logs, seen.runs, seen.files) == (6, 24, 4)
     assert check_report(Path(shutil.copytree(kept, tmp_path / "copy"))) == seen
     assert isinstance(seen, ReportCheck) and len(seen.digest) == 64
 
@@ -452,7 +445,7 @@ def test_every_declared_contrast_is_tested_in_every_declared_metric_and_in_no_ot
 
 
 def test_a_guide_has_paid_for_its_cost_after_the_tasks_that_its_mean_saving_says(data: ExperimentData) -> None:
-    """In summary and page, too; in a metric in which nothing is saved, never."""
+    """On the page, too; in a metric in which nothing is saved, never."""
     guide = GuideWorth(
         artifact="g", run="w", chars=935, lm_calls=7, tokens=None, cost_usd=None, grounded_share=0.75, verdict=None
     )
@@ -468,8 +461,8 @@ def test_a_guide_has_paid_for_its_cost_after_the_tasks_that_its_mean_saving_says
     [[paid]] = [each.break_even for each in results.guides]
     assert (paid.condition, paid.baseline) == ("with", "without")
     assert paid.tasks == {"lm_calls": 4, "tokens": None, "cost_usd": None}
-    for shown in (summary_of(results), page_of(results, rows)):
-        assert "cost 7 calls" in shown and "after 4 tasks in calls" in shown and "75.0%" in shown
+    shown = page_of(results, rows)
+    assert "cost 7 calls" in shown and "after 4 tasks in calls" in shown and "75.0%" in shown
 
 
 # ---------------------------------------------------------------- the notebook

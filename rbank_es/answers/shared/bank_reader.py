@@ -67,7 +67,7 @@ class Bounds(Struct, frozen=True, kw_only=True):
 class BankReader:
     """The sources of an answer: `view`, the read models as of the position, and the log behind them.
 
-    A file of read models alone has no `bank`. `progress` is told how far a long answer is.
+    `progress` is told how far a long answer is.
     """
 
     progress: OnProgress | None = None
@@ -77,13 +77,13 @@ class BankReader:
         view: View | Callable[[], View],
         name: str,
         *,
-        bank: OpenBank | None = None,
+        bank: OpenBank,
         bounds: Bounds | None = None,
         position: int | Callable[[], int] | None = None,
     ) -> None:
         """Read from a view, or from one that is opened when it is first needed, as its position may be found then."""
         self._view, self._position = view, position
-        self.name, self.bounds, self._bank = name, bounds or Bounds(), bank
+        self.name, self.bounds, self.bank = name, bounds or Bounds(), bank
         if self.bounds.answer_s is not None:
             self.progress = _deadline(self.bounds.answer_s)
 
@@ -101,21 +101,9 @@ class BankReader:
         return told() if callable(told) else told
 
     @property
-    def bank(self) -> OpenBank:
-        """The bank with its log. Raises `BadInput` for a file of read models."""
-        if self._bank is None:
-            raise BadInput(f"{self.name} has read models and no log: name a bank to be told this")
-        return self._bank
-
-    @property
-    def has_log(self) -> bool:
-        """Whether there is a log."""
-        return self._bank is not None
-
-    @property
     def command(self) -> str:
-        """The bank as commands name it; `BANK` for a file of read models, in which nobody can act."""
-        return self.bounds.command or (self.name if self.has_log else "BANK")
+        """The bank as commands name it."""
+        return self.bounds.command or self.name
 
     def ask(self, name: str, /, **given: Any) -> Any:
         """Return the answer to a question by its name, with its parameters. Raises `BadInput`, and as the question."""

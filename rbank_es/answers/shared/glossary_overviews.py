@@ -16,7 +16,7 @@ OVERVIEWS: Mapping[str, tuple[str, str]] = {
     "first_verdicts": (OBJECT, "runs that were judged for the first time, by the verdict that stands for learning"),
     "verdicts_changed": (NUMBER, "runs that had another verdict for learning before"),
     "changed_seq": (POSITION, "what changed the item's state or the run's verdict last; null: nothing did, or unknown"),
-    "since_at": (TIME, "when the event at `since_seq` was recorded; null: there is none, or no log"),
+    "since_at": (TIME, "when the event at `since_seq` was recorded; null: there is none"),
     "branches": (LIST, "the things behind it that the tree shows"),
     "counts": (OBJECT, "the things that were reached, by kind"),
     "depth": (NUMBER, "steps from the thing that was asked about"),

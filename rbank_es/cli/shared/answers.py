@@ -20,7 +20,6 @@ from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import decorated
 from rbank_es.cli.shared.arguments import open_at, view_at
 from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table, warn, write_bytes
-from rbank_es.cli.shared.stored_bank import stored_bank
 from rbank_es.errors import BadInput
 from rbank_es.limits import answer_limits
 
@@ -62,14 +61,7 @@ list_options = decorated(
 
 @contextmanager
 def opened_reader(text: str) -> Iterator[BankReader]:
-    """Open what an argument BANK[@POINT] names, a bank or a file of read models, to ask it.
-
-    Raises as `StoredBank.view` and `open_at`.
-    """
-    if (stored := stored_bank(text)) is not None:
-        with stored.view() as view:
-            yield BankReader(view, stored.name)
-        return
+    """Open what an argument BANK[@POINT] names, to ask it. Raises as `open_at`."""
     opened, point = open_at(text)
     with opened, ExitStack() as stack:
         bounds = Bounds(command=split_point(text)[0])
@@ -81,15 +73,6 @@ def opened_reader(text: str) -> Iterator[BankReader]:
 
 def _view(stack: ExitStack, bank: Bank, position: Callable[[], int]) -> View:
     return stack.enter_context(view_at(bank, position()))
-
-
-def resolved(reader: BankReader, text: str, point: str) -> int:
-    """Return the position that a point means in what an argument BANK[@POINT] names. Raises `BadPoint`."""
-    if reader.has_log:
-        return reader.bank.resolve(point)
-    stored = stored_bank(text)
-    assert stored is not None
-    return stored.resolve(point, reader.position)
 
 
 class ListOptions(NamedTuple):

@@ -46,7 +46,7 @@ SHOWN = ("success", "lm_calls", "tokens", "items_in_bank", "contaminated")
 @folder_argument
 @ont_option
 def report(folder: Path, paths: tuple[str, ...], as_json: bool) -> None:
-    """Write the report of an experiment into its folder: rows, results, a summary, a page, and a page of each bank.
+    """Write the report of an experiment into its folder: rows, results, a page, and a page of each bank.
 
     All of it is computed from the logs of the banks, the suite and the definition: the same folder gives the same
     bytes. Trials that are missing or unfinished, and runs that break a quality gate, are listed and left out.
@@ -135,7 +135,7 @@ def _source(folder: Path, paths: Sequence[str], stack: ExitStack) -> Source | No
 
 def _print_results(results: Results) -> None:
     from rbank_es.experiments.metrics import METRICS
-    from rbank_es.experiments.summary import NO_MODEL_WORDS, compared, said_again, with_interval
+    from rbank_es.experiments.report_words import NO_MODEL_WORDS, compared, said_again, with_interval
 
     for mark, runs in results.marks.items():
         echo(styled(f"{mark}: in {runs:,} of {count(results.runs, 'run')} {NO_MODEL_WORDS[mark]}", "yellow"))
@@ -189,7 +189,7 @@ def _print_check(folder: Path, seen: ReportCheck) -> None:
 
 def _print_comparison(found: ExperimentComparison) -> None:
     from rbank_es.experiments.metrics import METRICS
-    from rbank_es.experiments.summary import difference_unit, with_interval
+    from rbank_es.experiments.report_words import difference_unit, with_interval
 
     echo_heading(f"{safe_line(found.experiment)}: two runs over the suite {found.suite[:12]}")
     if found.shared:

@@ -18,13 +18,10 @@ KINDS = ("item", "run", "event")
 def find_thing(reader: BankReader, thing: str) -> tuple[str, str]:
     """Return the kind and the name of THING, which may be `item:ID`, `run:ID`, `event:ID` or a beginning of an id.
 
-    A file of read models has no events.
-
     Raises `NotInBank`, `BadInput` where it is ambiguous.
     """
     prefix, _, rest = thing.partition(":")
-    known = KINDS if reader.has_log else tuple(kind for kind in KINDS if kind != "event")
-    wanted = (prefix,) if prefix in known and rest else known
+    wanted = (prefix,) if prefix in KINDS and rest else KINDS
     name = rest if len(wanted) == 1 else thing
     kinds = [kind for kind in wanted if _is_there(reader, kind, name)]
     if not kinds:

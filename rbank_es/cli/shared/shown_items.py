@@ -34,7 +34,7 @@ def print_item(found: ItemAnswer) -> None:
         said = f"\n{count(found.hidden_chars, 'hidden character')} spelled out above; contexts leave them out"
         echo(styled(said, "yellow"))
     _print_grounds(found)
-    for near in found.near or ():
+    for near in found.near:
         print_near(near)
     echo_heading("used in")
     _print_utility(found)
@@ -85,7 +85,7 @@ def _print_grounds(found: ItemAnswer) -> None:
             rows.append([ground.seq, ground.kind, *verdicts, _effect(ground), run.task if run else None])
     headers = ["seq", "kind", "from run", "relied on", "verdict now", "effect", "task"]
     echo_table(headers, rows, flexible=["task", "from run"])
-    for act in found.acts or ():
+    for act in found.acts:
         said = f": {safe_line(act.why)}" if act.why else ""
         echo(f"{act.act} by {act.by or 'somebody'} at position {act.seq:,}{said}")
     for how, ids in _linked(found).items():
@@ -99,7 +99,7 @@ def _print_grounds(found: ItemAnswer) -> None:
 def _linked(found: ItemAnswer) -> dict[str, list[str]]:
     """Return the ids of linked items by the relation; near ones are printed with their words."""
     linked: dict[str, list[str]] = {}
-    for each in found.links or ():
+    for each in found.links:
         if each.how != "near":
             linked.setdefault(each.how, []).append(each.item)
     return {how: list(dict.fromkeys(ids)) for how, ids in linked.items()}

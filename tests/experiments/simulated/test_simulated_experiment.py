@@ -51,7 +51,7 @@ def test_lives_are_trials_whose_rows_are_counted_reported_and_checked(tmp_path: 
     with Bank.open(folder / "banks" / "append-3" / "o0-r0") as bank:
         assert len(of_type(bank, ExperimentStarted)) == len(of_type(bank, ExperimentFinished)) == 1
         assert {each.suite for each in of_type(bank, RunStarted)} == {data.suite.digest}
-    for name in ("summary.md", "report.html", "results/conditions.json", "experiment.toml", "suite.json"):
+    for name in ("report.html", "results/conditions.json", "experiment.toml", "suite.json"):
         assert "SIMULATED" in (folder / name).read_text(), name
     assert json.loads((folder / "environment.json").read_text())["kind"].startswith("SIMULATED")
     assert results_of(data).marks == {"SIMULATED": 24}
