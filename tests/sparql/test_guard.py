@@ -19,8 +19,7 @@ from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql import guard
 from rbank_es.sparql.guard import Checked, Surroundings, check
 from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.parsed_query import parse_query
-from rbank_es.sparql.parser.tokens import Edit
+from rbank_es.sparql.parser.parsed_query import form_and_limit, parse_query
 
 T = TypeVar("T")
 GRAPHS = frozenset({"http://ex/g", "http://ex/dir/h", "file:///data.ttl"})
@@ -505,14 +504,14 @@ def test_form_and_variables(query: str, form: str, variables: tuple[str, ...]) -
     assert (found.form, found.variables) == (form, variables)
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [Edit(0, 0, "# LIMIT 11\n"), Edit(10, 10, "{ SELECT * {} LIMIT 11 }"), None],
-    ids=["comment", "inner", "none"],
-)
-def test_a_limit_that_was_put_in_at_a_wrong_place_is_never_sent(
-    edit: Edit | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("read", [("select", 12), ("select", None), ("ask", 11)])
+def test_a_text_that_has_not_the_form_and_limit_that_were_meant_is_never_sent(
+    read: tuple[str, int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limited = guard._Limited(None, 11, edit)  # noqa: SLF001
-    monkeypatch.setattr(guard, "_limited", lambda *_, **__: limited)
+    monkeypatch.setattr(guard, "form_and_limit", lambda *_: read)
     assert refusal("SELECT * { ?s ?p ?o }").code == "syntax"
+
+
+def test_form_and_limit_are_those_of_the_outer_query() -> None:
+    assert form_and_limit("SELECT * { { SELECT * {} LIMIT 5 } } # LIMIT 3", {}) == ("select", None)
+    assert form_and_limit("SELECT * {} LIMIT 5", {}) == ("select", 5)
