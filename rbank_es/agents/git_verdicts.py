@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,10 +20,12 @@ from rbank_es.agents.git_history import CommitHistory, Fate
 from rbank_es.agents.git_process import read_history
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
+from rbank_es.bank.run_judgments import JUDGMENT_TYPES
 from rbank_es.events import Event, RunFinished, RunJudged
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.limits import git_limits
-from rbank_es.state import State
+from rbank_es.state import LiveState, State
+from rbank_es.state.bank_state import StandingVerdict
 
 JUDGE = "git"
 _HASH = re.compile(rf"[0-9a-f]{{{git_limits.GIT_HASH_CHARS},64}}")
@@ -55,10 +57,11 @@ class CommitVerdicts(Struct, frozen=True, kw_only=True):
 
 
 class _Given(NamedTuple):
-    """The failure that this judge gave a run last, and the commits because of which it did."""
+    """The failure that this judge gave a run last, the commits because of which it did, and the verdict before."""
 
     seq: int
     commits: tuple[str, ...]
+    before: VerdictValue | None
 
 
 def learn_from_git(bank: Bank, repository: str | Path, *, dry_run: bool = False) -> CommitVerdicts:
@@ -69,11 +72,11 @@ def learn_from_git(bank: Bank, repository: str | Path, *, dry_run: bool = False)
     """
     history = read_history(repository)
     made = commits_of(bank)
-    state, given = bank.state(), _given_before(bank)
+    verdicts, given = _judged_before(bank)
     rows = tuple(
         row
         for run, commits in made.items()
-        if (row := _row(bank, run, commits, history, state, given.get(run))) is not None
+        if (row := _row(run, commits, history, verdicts.get((run, "learning")), given.get(run))) is not None
     )
     judged = {row.run: row.verdict for row in rows if row.verdict is not None}
 
@@ -108,19 +111,22 @@ def _noted(extra: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(hashes))[: git_limits.GIT_RUN_COMMITS]
 
 
-def _given_before(bank: Bank) -> dict[str, _Given]:
-    found: dict[str, _Given] = {}
-    for event in bank.log.read(types=("run_judged",), resolve=("run_judged",)):
+def _judged_before(bank: Bank) -> tuple[Mapping[tuple[str, str], StandingVerdict], dict[str, _Given]]:
+    """Return the verdicts that stand, by run and purpose, and what this judge gave each run last."""
+    # One fold, of what decides verdicts alone: a fold for each run would read the log as often.
+    live, found = LiveState(), dict[str, _Given]()
+    for event in bank.log.read(types=JUDGMENT_TYPES | {"policy_set"}, resolve=("run_judged",)):
         if isinstance(event, RunJudged) and (event.judge, event.kind, event.evidence) == (JUDGE, "outcome", _REVERTED):
-            found[event.run] = _Given(event.seq, _noted(event.extra))
-    return found
+            before = live.state.verdicts.get((event.run, "learning"))
+            found[event.run] = _Given(event.seq, _noted(event.extra), before.verdict if before else None)
+        live.advance((event,))
+    return live.state.verdicts, found
 
 
 def _row(
-    bank: Bank, run: str, commits: Sequence[str], history: CommitHistory, state: State, given: _Given | None
+    run: str, commits: Sequence[str], history: CommitHistory, standing: StandingVerdict | None, given: _Given | None
 ) -> CommitVerdict | None:
     """Return what the history says of a run; None if it says nothing that isn't known."""
-    standing = state.verdicts.get((run, "learning"))
     verdict = standing.verdict if standing else None
     lost = [each for commit in commits if (each := history.fate(commit, commits)).fate in _LOST]
     if lost:
@@ -140,14 +146,13 @@ def _row(
     landed = [history.fate(commit, commits) for commit in given.commits]
     if not landed or any(each.fate != "present" for each in landed):
         return None
-    before = bank.state(given.seq - 1).verdicts.get((run, "learning"))
-    known = before is not None and before.verdict != "undecided"
+    known = given.before not in (None, "undecided")
     return CommitVerdict(
         run=run,
         commit=landed[0].commit,
         fate="present",
         by=landed[0].by,
-        verdict=before.verdict if known and before is not None else None,
+        verdict=given.before if known else None,
         because="" if known else "nobody had decided it before; a person can, with rbank-es overrule",
     )
 

@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,30 @@ def test_a_reverted_commit_fails_its_run_and_a_revert_of_the_revert_gives_the_ve
             repository.git("revert", "--no-edit", "HEAD")
             learn_from_git(bank, repository.place)
             assert standing(bank, "wrong") == (expected, "git")
+
+
+def test_runs_that_landed_again_cost_no_pass_of_the_log_each(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = []
+    for number in (1, 8):
+        works = [repository.work() for _ in range(number)]
+        with bank_of_runs({work: [work] for work in works}) as bank:
+            repository.git("revert", "--no-edit", *reversed(works))
+            learn_from_git(bank, repository.place)
+            repository.git("revert", "--no-edit", f"HEAD~{number}..HEAD")
+            read, count = type(bank.log).read, [0]
+
+            def counted(*given: Any, read: Any = read, count: list[int] = count, **named: Any) -> Any:
+                count[0] += 1
+                return read(*given, **named)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(type(bank.log), "read", counted)
+                made = learn_from_git(bank, repository.place)
+            assert len(made.rows) == number and {row.verdict for row in made.rows} == {"success"}
+            passes += count
+    assert passes[0] == passes[1]
 
 
 def merged_range(repository: Repository) -> str:
