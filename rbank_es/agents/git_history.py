@@ -219,9 +219,10 @@ class CommitHistory:
         last = next((move for move in moves if move.after not in built_on_it), None)
         if last is None or not last.why.startswith(_RESET):
             return unknown
-        # The same files again, in other commits: the work was squashed.
+        # The same files again, in other commits: the work was squashed, and is where the squashed commit is, or a copy.
         same = self._by_tree.get(self._commits[last.before].tree, ())
-        kept = any(not self._is_built_on(last.after, each) for each in same)
+        copies = (copy for each in same if each not in built_on_it for copy in self._copies(each))
+        kept = any(copy in self._at_head and not self._is_built_on(last.after, copy) for copy in copies)
         return unknown if kept else CommitFate("reset", commit, last.after)
 
     def _is_built_on(self, commit: str, other: str) -> bool:
@@ -252,10 +253,10 @@ class CommitHistory:
 
     @cached_property
     def _by_tree(self) -> dict[str, list[str]]:
-        """The commits in HEAD's history that have a tree."""
+        """The commits that have a tree."""
         found = defaultdict[str, list[str]](list)
-        for each in self._at_head:
-            found[self._commits[each].tree].append(each)
+        for each in self._commits.values():
+            found[each.tree].append(each.hash)
         return found
 
     # ---------------------------------------------------------------- the same work

@@ -7,7 +7,9 @@ which adds nothing, because their ids follow from the runs. Lines of turns that 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -25,7 +27,8 @@ from rbank_es.agents.spooled_turns import (
     with_recalls,
 )
 from rbank_es.agents.transcripts.transcript_events import EventWriter
-from rbank_es.agents.transcripts.transcript_importers import transcript_runs
+from rbank_es.agents.transcripts.transcript_importers import streamed_runs
+from rbank_es.agents.transcripts.transcript_lines import LineTally
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, RunFinished
 from rbank_es.events.derived_ids import derived_id
@@ -38,6 +41,10 @@ from rbank_es.system.utc_times import utc_text
 if TYPE_CHECKING:
     from rbank_es.agents.transcripts.transcript_run import TranscriptRun
     from rbank_es.bank import Bank
+
+
+_Runs = tuple[list["TranscriptRun"], list["TranscriptRun"]]
+"""The runs of a transcript, and those that their user took back."""
 
 
 class SpoolIntake(NamedTuple):
@@ -78,7 +85,7 @@ class _Intake:
     def __init__(self, bank: Bank, taken: SpoolLines) -> None:
         self._bank, self._taken = bank, taken
         self._writer = EventWriter(secrets(), utc_text(datetime.now(UTC)))
-        self._read: dict[str, tuple[list[TranscriptRun], list[TranscriptRun]]] = {}
+        self._read: dict[str | None, _Runs] = {}
         self.waiting: list[dict[str, object]] = []
         self.turns = self.proved = self.dropped = 0
         self.delivered_s = 0.0
@@ -86,8 +93,11 @@ class _Intake:
     def units(self) -> list[ImportUnit]:
         """Return the units of all turns that have ended; the lines of the others wait."""
         told: dict[tuple[str, ...], tuple[TranscriptRun, list[SpooledTurn], bool]] = {}
-        for turn in turns_of(self._taken.lines, time.time()):
-            runs, withdrawn = self._runs(turn.transcript)
+        turns = turns_of(self._taken.lines, time.time())
+        for path in {turn.transcript for turn in turns}:
+            self._read[path] = _runs_in(path, [turn for turn in turns if turn.transcript == path])
+        for turn in turns:
+            runs, withdrawn = self._read[turn.transcript]
             run = matching_run(turn, [*runs, *withdrawn])
             if run in withdrawn:
                 continue
@@ -95,8 +105,8 @@ class _Intake:
                 self.waiting += turn.all_lines
                 continue
             known = run or run_of(turn)
-            _, turns, _ = told.setdefault((known.form, *known.key), (known, [], run is not None))
-            turns.append(self._checked(turn))
+            _, same, _ = told.setdefault((known.form, *known.key), (known, [], run is not None))
+            same.append(self._checked(turn))
             self.turns += 1
         return [unit for run, turns, proved in told.values() for unit in self._told(run, turns, proved)]
 
@@ -134,18 +144,21 @@ class _Intake:
             return False
         return self._bank.log.mark(position) == mark
 
-    def _runs(self, transcript: str | None) -> tuple[list[TranscriptRun], list[TranscriptRun]]:
-        """Return the runs of a transcript, and those that their user took back."""
-        if transcript is None:
-            return [], []
-        if transcript not in self._read:
-            try:
-                runs, tally = transcript_runs(transcript)
-                self._read[transcript] = runs, tally.withdrawn
-            except (BadInput, OSError):
-                # Gone, or of a form that no reader knows: the spool alone tells of its turns.
-                self._read[transcript] = [], []
-        return self._read[transcript]
+
+def _runs_in(transcript: str | None, turns: Sequence[SpooledTurn]) -> _Runs:
+    """Return the runs of a transcript that may be those of some turns, and of these the ones that were taken back."""
+    tally = LineTally()
+    try:
+        # Only these are kept, because a session may have gigabytes.
+        runs = [run for run in streamed_runs(Path(transcript), tally) if _may_be(run, turns)] if transcript else []
+    except (BadInput, OSError):
+        # Gone, or of a form that no reader knows: the spool alone tells of its turns.
+        return [], []
+    return runs, [run for run in tally.withdrawn if _may_be(run, turns)]
+
+
+def _may_be(run: TranscriptRun, turns: Sequence[SpooledTurn]) -> bool:
+    return any(matching_run(turn, [run]) is run for turn in turns)
 
 
 def _is_left(turn: SpooledTurn) -> bool:

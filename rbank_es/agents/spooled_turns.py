@@ -100,10 +100,11 @@ def matching_run(turn: SpooledTurn, runs: Sequence[TranscriptRun]) -> Transcript
     for run in runs:
         if any(mark in text for mark in marks for text in run.contexts) or run.key == key:
             return run
-    alike = [run for run in runs if any(_is_same(prompt, words) for prompt in run.prompts)]
-    near = [(abs(_seconds(run.began) - seconds_of(turn.prompt)), run) for run in alike]
-    best = min(near, key=lambda each: each[0], default=None)
-    return best[1] if best is not None and best[0] <= hook_limits.PROMPT_APART_S else None
+    apart = [(abs(_seconds(run.began) - seconds_of(turn.prompt)), run) for run in runs]
+    # By time first: to compare words, the whole prompt is redacted.
+    near = [each for each in apart if each[0] <= hook_limits.PROMPT_APART_S]
+    alike = [(apart_s, run) for apart_s, run in near if any(_is_same(prompt, words) for prompt in run.prompts)]
+    return min(alike, key=lambda each: each[0], default=(0.0, None))[1]
 
 
 def run_of(turn: SpooledTurn) -> TranscriptRun:

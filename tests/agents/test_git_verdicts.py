@@ -206,6 +206,22 @@ def squashed_by_reset(repository: Repository) -> str:
     return work
 
 
+def squashed_by_reset_and_picked(repository: Repository) -> str:
+    work = squashed_by_reset(repository)
+    both = repository.git("rev-parse", "HEAD")
+    repository.git("reset", "-q", "--hard", "HEAD~1")
+    repository.commit("meanwhile")
+    repository.git("cherry-pick", both)
+    return work
+
+
+def squashed_by_reset_and_rebased(repository: Repository) -> str:
+    repository.commit("earlier")
+    work = squashed_by_reset(repository)
+    repository.git("rebase", "-q", "--onto", "HEAD~2", "HEAD~1")
+    return work
+
+
 def dropped_by_rebase(repository: Repository) -> str:
     work = repository.work()
     repository.commit("later")
@@ -253,6 +269,8 @@ LOST = [reverted_merge, reverted_squash, reverted_after_rebase, reset, amended_a
 KEPT = [
     unmerged,
     squashed_by_reset,
+    squashed_by_reset_and_picked,
+    squashed_by_reset_and_rebased,
     dropped_by_rebase,
     picked_again,
     reset_and_back,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es import Bank, Item
+from rbank_es import Bank, Item, limits
 from rbank_es.agents.spool import Spool
 from rbank_es.agents.spool_intake import take_spool_in
 from rbank_es.agents.spooled_turns import turns_of
@@ -188,6 +188,18 @@ def test_with_a_transcript_the_run_is_its_and_the_marker_proves_the_delivery(
 
         report = import_paths(opened, [path])
         assert report.appended == 0 and not report.files[0].changes
+
+
+def test_a_transcript_that_is_larger_than_memory_should_hold_is_read_too(
+    bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session of 500 MB counted as gone: its turn came in by hooks alone, and once more with an import."""
+    path = tmp_path / "session.jsonl"
+    claude_transcript(path, turn(bank, transcript=str(path)))
+    monkeypatch.setattr(limits, "IMPORT_FILE_BYTES", 1_000)
+    with Bank.open(bank) as opened:
+        taken = take_spool_in(opened)
+        assert (taken.turns, taken.with_transcript) == (1, 1) and path.stat().st_size > limits.IMPORT_FILE_BYTES
 
 
 def test_a_transcript_that_was_imported_before_is_given_the_recall_later(bank: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from rbank_es.agents.transcripts.transcript_importers import streamed_runs
+from rbank_es.agents.transcripts.transcript_lines import LineTally
 from rbank_es.errors import BadInput
 from rbank_es.system.files import kind_of
 from rbank_es.system.utc_times import utc_text
@@ -74,7 +75,7 @@ def find_transcripts(
                 compressed += 1
                 continue
             try:
-                keys.update(hash((run.form, *run.key)) for run in streamed_runs(path))
+                keys.update(hash((run.form, *run.key)) for run in streamed_runs(path, LineTally()))
             except (BadInput, OSError):
                 unreadable += 1
             on_file(status.st_size)

@@ -24,7 +24,7 @@ from rbank_es.agents.transcripts.transcript_lines import LineTally, read_lines
 from rbank_es.agents.transcripts.transcript_run import TranscriptRun, TrialReward
 from rbank_es.errors import BadImport, LimitExceeded
 from rbank_es.events.redaction import secrets
-from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, importer_of, sized
+from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, sized
 from rbank_es.exchange.json_records import json_records
 from rbank_es.exchange.streamed_files import stream_head
 from rbank_es.limits.transcript_limits import (
@@ -36,7 +36,6 @@ from rbank_es.limits.transcript_limits import (
     TRIAL_FILE_BYTES,
 )
 from rbank_es.system.files import opened, read_regular
-from rbank_es.system.given_file import read_given
 from rbank_es.system.utc_times import utc_text
 
 Runs = Callable[[str, BinaryIO, LineTally], Iterator[TranscriptRun]]
@@ -113,26 +112,16 @@ def _reward_file(folder: Path) -> float | None:
     return None
 
 
-def transcript_runs(path: str | os.PathLike[str]) -> tuple[list[TranscriptRun], LineTally]:
-    """Return the runs of one transcript, told by its content, and what else is said of it.
+def streamed_runs(path: Path, tally: LineTally) -> Iterator[TranscriptRun]:
+    """Yield the runs of one transcript of any size; `tally` is full when they are read.
 
-    For files of a size that memory holds: an import streams them. Raises `BadImport`, OSError.
+    Raises `BadImport` for a file that is none, OSError.
     """
-    data = read_given(path, limits.IMPORT_FILE_BYTES)
-    form = importer_of(os.fspath(path), data).form
-    if form not in _READERS:
-        raise BadImport(os.fspath(path), f"of the form {form!r}, which is no transcript")
-    tally = LineTally()
-    return list(_READERS[form](os.fspath(path), BytesIO(data), tally)), tally
-
-
-def streamed_runs(path: Path) -> Iterator[TranscriptRun]:
-    """Yield the runs of one transcript of any size. Raises `BadImport` for a file that is none, OSError."""
     head = stream_head(path)
     if head is None or head.importer.form not in _READERS:
         raise BadImport(str(path), "no transcript of a known form")
-    tally = LineTally()
     with opened(path, follow=True) as fd, os.fdopen(fd, "rb", closefd=False) as file:
+        _check_size(head.importer.form, path, os.fstat(fd).st_size)
         yield from _READERS[head.importer.form](str(path), file, tally)
     if not tally.known:
         _check_known(str(path), tally)
@@ -172,6 +161,14 @@ def _pieces_of(form: str, path: str, file: BinaryIO) -> Iterator[Parsed]:
     )
 
 
+def _check_size(form: str, path: Path, size: int) -> None:
+    """Raise `BadImport` for a file that is too large for the reader of its form."""
+    # The others hold the whole file: one document, or messages that a later line replaces.
+    most = TRANSCRIPT_BYTES if form in ("claude-code", "codex") else limits.IMPORT_FILE_BYTES
+    if size > most:
+        raise BadImport(str(path), f"{size:,} bytes are over the limit of {most:,}; split it between two turns")
+
+
 def _check_known(path: str, tally: LineTally) -> None:
     """Raise `BadImport` for a file without a run whose lines can't be read, or are of no type that is known."""
     if not (tally.refused or tally.unknown):
@@ -190,9 +187,7 @@ def _merged(parts: Iterable[Parsed]) -> Parsed:
 def _importer(form: str, about: str, recognise: Callable[[dict[str, Any]], bool]) -> Importer:
     def stream(path: Path) -> Iterator[Parsed]:
         with opened(path, follow=True) as fd, os.fdopen(fd, "rb", closefd=False) as file:
-            size = os.fstat(fd).st_size
-            if size > TRANSCRIPT_BYTES:
-                raise LimitExceeded(f"bytes of {path}", size, TRANSCRIPT_BYTES, "split it at line ends")
+            _check_size(form, path, os.fstat(fd).st_size)
             yield from _pieces_of(form, str(path), file)
 
     return Importer(

@@ -7,6 +7,10 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
+from rbank_es.agents.transcripts.transcript_importers import streamed_runs
+from rbank_es.agents.transcripts.transcript_lines import LineTally
+from rbank_es.agents.transcripts.transcript_run import TranscriptRun
+
 Fields = dict[str, Any]
 
 
@@ -159,6 +163,12 @@ def child_of(lines: list[Fields], own: list[Fields], thread: str) -> list[Fields
     copies = [line | {"timestamp": "2026-11-20T00:00:00.010Z"} for line in lines]
     later = [line | {"timestamp": line["timestamp"].replace("2026-11-01", "2026-11-21")} for line in own[1:]]
     return [meta, *copies, *later]
+
+
+def transcript_runs(path: Path) -> tuple[list[TranscriptRun], LineTally]:
+    """The runs of a transcript, and what else its reader says of it."""
+    tally = LineTally()
+    return list(streamed_runs(path, tally)), tally
 
 
 def write(path: Path, lines: list[Fields]) -> Path:

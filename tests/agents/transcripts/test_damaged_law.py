@@ -7,9 +7,8 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbank_es.agents.transcripts.transcript_importers import transcript_runs
 from rbank_es.agents.transcripts.transcript_run import TranscriptRun
-from tests.agents.transcripts.sessions import Fields, Turn, claude_lines, codex_lines, turns
+from tests.agents.transcripts.sessions import Fields, Turn, claude_lines, codex_lines, transcript_runs, turns
 from tests.effort import examples
 
 damage = st.one_of(

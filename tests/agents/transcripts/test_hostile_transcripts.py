@@ -8,15 +8,14 @@ from time import process_time
 
 import pytest
 
-from rbank_es import Bank
-from rbank_es.agents.transcripts.transcript_importers import transcript_runs
+from rbank_es import Bank, limits
 from rbank_es.agents.transcripts.transcript_run import clipped
 from rbank_es.errors import BadImport
 from rbank_es.events.codec import event_types
 from rbank_es.events.likely_secrets import redact_likely
 from rbank_es.exchange import import_paths
 from rbank_es.limits.transcript_limits import TRANSCRIPT_TEXT_CHARS
-from tests.agents.transcripts.sessions import Fields, Turn, claude_lines, codex_lines, write
+from tests.agents.transcripts.sessions import Fields, Turn, claude_lines, codex_lines, transcript_runs, write
 
 LINES = claude_lines([Turn(0, (1, 0), False, False), Turn(1, (0,), False, False)])
 
@@ -115,6 +114,22 @@ def test_what_is_no_file_with_something_in_it_is_refused_by_name(
     make(path)
     with pytest.raises(BadImport, match=r"session\.jsonl"):
         import_paths(bank, [path])
+
+
+@pytest.mark.parametrize("form", ["chat", "gemini-cli", "atif"])
+def test_a_file_that_is_too_large_to_be_held_is_refused_by_its_size_and_the_others_come_in(
+    form: str, bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "IMPORT_FILE_BYTES", 50)
+    lines: dict[str, list[Fields]] = {
+        "chat": [{"role": "user", "content": "Run the tests."}, {"role": "assistant", "content": "They pass."}],
+        "gemini-cli": gemini_lines(*ASKED),
+        "atif": [{"schema_version": "ATIF-v1.7", "steps": [], "agent": {}, "session_id": "a session"}],
+    }
+    large = write(tmp_path / "large.jsonl", lines[form])
+    with pytest.raises(BadImport, match=r"large\.jsonl: [\d,]+ bytes are over the limit of 50; split it"):
+        import_paths(bank, [large])
+    assert import_paths(bank, [write(tmp_path / "a.jsonl", LINES)]).appended
 
 
 def test_a_link_in_a_folder_is_passed_over(bank: Bank, tmp_path: Path) -> None:

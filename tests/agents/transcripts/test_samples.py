@@ -7,10 +7,10 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.agents.transcripts.outcome_evidence import evidence_of
-from rbank_es.agents.transcripts.transcript_importers import transcript_runs
 from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.codec import event_types
 from rbank_es.exchange import import_paths
+from tests.agents.transcripts.sessions import transcript_runs
 from tests.cli_runner import run
 
 SAMPLES = Path(__file__).parent / "samples"
