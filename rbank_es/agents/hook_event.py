@@ -159,4 +159,6 @@ def _text(value: Any, most: int, end: int = 0) -> str:
     except RecursionError:
         raise UnreadableEvent("the event is nested too deeply") from None
     # With its end, because a summary of tests stands there.
-    return text if len(text) <= most else text[: most - end - 1] + "…" + text[len(text) - end :]
+    text = text if len(text) <= most else text[: most - end - 1] + "…" + text[len(text) - end :]
+    # JSON can hold half a character, and neither a search nor a log can.
+    return text.encode("utf-8", "replace").decode()

@@ -107,6 +107,11 @@ def test_a_prompt_is_answered_with_the_lesson_that_fits_as_background_with_a_mar
     assert recalled["items"] == [LESSON.id] and len(recalled["retrievals"]) == 2
 
 
+def test_half_a_character_in_a_prompt_takes_no_lesson_away(bank: Path) -> None:
+    assert LESSON.title in hooked(sample("claude-code/UserPromptSubmit") | {"prompt": f"{PROMPT} \ud83c"}, bank)
+    assert not notes(bank)
+
+
 def test_the_answer_has_the_form_of_the_sample(bank: Path) -> None:
     answer = json.loads(respond(json.dumps(prompt()).encode(), str(bank), HookClock(60, lambda: None)))
     form = json.loads((SAMPLES / "hooks" / "answer-context.json").read_bytes())

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def check_support(life: Life, files: dict[str, str]) -> None:
                 assert line == as_data(item_start(known.item) + item_words(known.item))
 
 
+@pytest.mark.timeout(900)
 @lawful
 @given(lives(ALL), st.lists(st.sampled_from(("", "", "sync", "correct", "export")), max_size=16))
 def test_synchronised_files_are_those_of_a_bank_that_had_always_known(ops: list[Op], between: list[str]) -> None:
