@@ -1,16 +1,17 @@
 """Lists of chat messages as OpenAI's API has them: a JSON list, JSON Lines of messages, or of `{"messages": […]}`.
 
 They have no ids and no times. A turn is known by all messages from the start of its conversation to its user's words,
-so a conversation that goes on has the same turns, and a copy of it too.
+so a conversation that goes on has the same turns, and a copy of it too. Behind a line that can't be read no turn is
+known any more: a mended file would have others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
-from rbank_es.agents.transcripts.transcript_lines import LineTally
+from rbank_es.agents.transcripts.transcript_lines import Line, LineTally
 from rbank_es.agents.transcripts.transcript_run import (
     ModelMessage,
     ToolUse,
@@ -35,11 +36,11 @@ def is_chat(fields: Mapping[str, Any]) -> bool:
     return fields.get("role") in _ROLES and ("content" in fields or "tool_calls" in fields)
 
 
-def chat_runs(records: Iterator[JsonRecord], tally: LineTally) -> Iterator[TranscriptRun]:
+def chat_runs(records: Iterable[JsonRecord | Line], tally: LineTally) -> Iterator[TranscriptRun]:
     """Yield the runs of the conversations in a file, in order."""
-    loose = _Conversation(tally)
+    loose, refused = _Conversation(tally), 0
     for record in records:
-        tally.lines += 1
+        loose.is_broken = loose.is_broken or tally.refused > refused
         messages = record.fields.get("messages")
         if isinstance(messages, list):
             whole = _Conversation(tally, text_or_none(record.fields.get("model")))
@@ -48,6 +49,7 @@ def chat_runs(records: Iterator[JsonRecord], tally: LineTally) -> Iterator[Trans
             yield from whole.rest()
         else:
             yield from loose.read(record.number, record.fields)
+        refused = tally.refused
     yield from loose.rest()
 
 
@@ -59,6 +61,7 @@ class _Conversation:
         self._digest = sha256()
         self._run: TranscriptRun | None = None
         self._given: list[str] = []
+        self.is_broken = False
 
     def read(self, number: int, message: Any) -> Iterator[TranscriptRun]:
         """Take a message; yield the run that it ends."""
@@ -66,6 +69,9 @@ class _Conversation:
             self._tally.refuse(number, "no chat message: it has none of the known roles")
             return
         self._tally.known += 1
+        if self.is_broken:
+            self._tally.outside += 1
+            return
         self._digest.update(canonical(message).encode("utf-8", "replace"))
         text, run = text_in(message.get("content")), self._run
         match message["role"]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,7 +26,7 @@ from rbank_es.agents.transcripts.transcript_run import TranscriptRun, TrialRewar
 from rbank_es.errors import BadImport, LimitExceeded
 from rbank_es.events.redaction import secrets
 from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, sized
-from rbank_es.exchange.json_records import json_records
+from rbank_es.exchange.json_records import JsonRecord, json_records
 from rbank_es.exchange.streamed_files import stream_head
 from rbank_es.limits.transcript_limits import (
     REWARD_FILE_BYTES,
@@ -60,8 +61,7 @@ def _claude_code(path: str, file: BinaryIO, tally: LineTally) -> Iterator[Transc
 
 
 def _gemini(path: str, file: BinaryIO, tally: LineTally) -> Iterator[TranscriptRun]:
-    file.seek(0)
-    whole = file.read(limits.IMPORT_FILE_BYTES)
+    whole = _whole(path, file)  # also of lines, because a later one replaces a message
     try:
         document = msgspec.json.decode(whole)
     except (ValueError, RecursionError):
@@ -77,15 +77,29 @@ def _codex(path: str, file: BinaryIO, tally: LineTally) -> Iterator[TranscriptRu
 
 
 def _chat(path: str, file: BinaryIO, tally: LineTally) -> Iterator[TranscriptRun]:
-    file.seek(0)
-    return chat_runs(json_records(path, file.read(limits.IMPORT_FILE_BYTES)), tally)
+    is_lines = any(read_lines(islice(raw_lines(file), 1), LineTally()))
+    return chat_runs(read_lines(raw_lines(file), tally) if is_lines else _records(path, file, tally), tally)
+
+
+def _records(path: str, file: BinaryIO, tally: LineTally) -> Iterator[JsonRecord]:
+    for record in json_records(path, _whole(path, file)):
+        tally.lines += 1
+        yield record
 
 
 def _atif(path: str, file: BinaryIO, tally: LineTally) -> Iterator[TranscriptRun]:
-    file.seek(0)
-    document = decode_document(path, file.read(limits.IMPORT_FILE_BYTES).removeprefix(_MARK))
+    document = decode_document(path, _whole(path, file))
     tally.lines = tally.known = 1
     return atif_runs(path, document, trial_beside(Path(path)))
+
+
+def _whole(path: str, file: BinaryIO) -> bytes:
+    """Return the bytes of a file that must be held. Raises `BadImport` for one that is too large."""
+    size, most = file.seek(0, os.SEEK_END), limits.IMPORT_FILE_BYTES
+    if size > most:
+        raise BadImport(path, f"{size:,} bytes are over the limit of {most:,}; split it between two turns")
+    file.seek(0)
+    return file.read(most).removeprefix(_MARK)
 
 
 def trial_beside(trajectory: Path) -> TrialReward | None:
@@ -121,7 +135,6 @@ def streamed_runs(path: Path, tally: LineTally) -> Iterator[TranscriptRun]:
     if head is None or head.importer.form not in _READERS:
         raise BadImport(str(path), "no transcript of a known form")
     with opened(path, follow=True) as fd, os.fdopen(fd, "rb", closefd=False) as file:
-        _check_size(head.importer.form, path, os.fstat(fd).st_size)
         yield from _READERS[head.importer.form](str(path), file, tally)
     if not tally.known:
         _check_known(str(path), tally)
@@ -161,14 +174,6 @@ def _pieces_of(form: str, path: str, file: BinaryIO) -> Iterator[Parsed]:
     )
 
 
-def _check_size(form: str, path: Path, size: int) -> None:
-    """Raise `BadImport` for a file that is too large for the reader of its form."""
-    # The others hold the whole file: one document, or messages that a later line replaces.
-    most = TRANSCRIPT_BYTES if form in ("claude-code", "codex") else limits.IMPORT_FILE_BYTES
-    if size > most:
-        raise BadImport(str(path), f"{size:,} bytes are over the limit of {most:,}; split it between two turns")
-
-
 def _check_known(path: str, tally: LineTally) -> None:
     """Raise `BadImport` for a file without a run whose lines can't be read, or are of no type that is known."""
     if not (tally.refused or tally.unknown):
@@ -187,7 +192,9 @@ def _merged(parts: Iterable[Parsed]) -> Parsed:
 def _importer(form: str, about: str, recognise: Callable[[dict[str, Any]], bool]) -> Importer:
     def stream(path: Path) -> Iterator[Parsed]:
         with opened(path, follow=True) as fd, os.fdopen(fd, "rb", closefd=False) as file:
-            _check_size(form, path, os.fstat(fd).st_size)
+            size = os.fstat(fd).st_size
+            if size > TRANSCRIPT_BYTES:
+                raise LimitExceeded(f"bytes of {path}", size, TRANSCRIPT_BYTES, "split it at line ends")
             yield from _pieces_of(form, str(path), file)
 
     return Importer(

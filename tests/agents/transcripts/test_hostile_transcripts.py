@@ -122,11 +122,12 @@ def test_a_file_that_is_too_large_to_be_held_is_refused_by_its_size_and_the_othe
 ) -> None:
     monkeypatch.setattr(limits, "IMPORT_FILE_BYTES", 50)
     lines: dict[str, list[Fields]] = {
-        "chat": [{"role": "user", "content": "Run the tests."}, {"role": "assistant", "content": "They pass."}],
+        "chat": [{"role": "user", "content": "Run the tests, and tell me of each that fails."}],
         "gemini-cli": gemini_lines(*ASKED),
         "atif": [{"schema_version": "ATIF-v1.7", "steps": [], "agent": {}, "session_id": "a session"}],
     }
     large = write(tmp_path / "large.jsonl", lines[form])
+    large.write_text(f"[{large.read_text()}]" if form == "chat" else large.read_text())
     with pytest.raises(BadImport, match=r"large\.jsonl: [\d,]+ bytes are over the limit of 50; split it"):
         import_paths(bank, [large])
     assert import_paths(bank, [write(tmp_path / "a.jsonl", LINES)]).appended
@@ -181,6 +182,37 @@ def test_chat_messages_in_three_layouts_are_the_same_runs(tmp_path: Path) -> Non
         assert runs[0].contexts == ["Be brief."] and not tally.refused
         seen.append([run.key for run in runs])
     assert seen[0] == seen[1] == seen[2]
+
+
+CHAT = [
+    {"role": "user", "content": "Run the tests."},
+    {"role": "assistant", "content": "They pass."},
+    {"role": "user", "content": "Do more."},
+    {"role": "assistant", "content": "Done."},
+]
+
+
+@pytest.mark.parametrize(
+    ("data", "runs", "refused"),
+    [
+        pytest.param(joined(*CHAT), 2, [], id="as it is"),
+        pytest.param(joined(*CHAT) + b'{"role": "user", "con', 2, [], id="cut in its last line"),
+        pytest.param(joined(*CHAT).replace(b"pass.", b"pass \\ud83d."), 2, [], id="half a character"),
+        pytest.param(joined(*CHAT).replace(b"Run", b"Run \\ud83d"), 2, [], id="half a character in the first line"),
+        pytest.param(joined(*CHAT[:2], b"\0" * 99 + b"\n", *CHAT[2:]), 1, [3], id="a run of NUL"),
+        pytest.param(joined(*CHAT[:3], b"{'role': 'assistant'}\n", *CHAT[3:]), 1, [4], id="a line that is no JSON"),
+    ],
+)
+def test_chat_messages_that_are_damaged_give_the_turns_before_the_damage(
+    data: bytes, runs: int, refused: list[int], bank: Bank, tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_bytes(data)
+    (file,) = import_paths(bank, [path]).files
+    assert (file.runs, [each.line for each in file.refusals]) == (runs, refused)
+    path.write_bytes(joined(*CHAT))
+    import_paths(bank, [path])
+    assert len(bank.runs().rows) == 2 or b"ud83d" in data
 
 
 @pytest.mark.parametrize(
