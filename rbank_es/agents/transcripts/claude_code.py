@@ -201,7 +201,8 @@ class _Session:
                 run.error, run.ended = _error_in(blocks), text_or_none(fields.get("timestamp")) or run.ended
             return
         new = [block for block in blocks if isinstance(block, dict) and self._is_new(*_block_key(id, block))]
-        if not new:
+        # A model may end a turn without a word.
+        if not new and blocks:
             return
         at = text_or_none(fields.get("timestamp"))
         run.error, run.ended = "", at or run.ended

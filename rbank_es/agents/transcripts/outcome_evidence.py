@@ -26,7 +26,7 @@ _RUNNERS = ("uv run", "poetry run", "pipenv run", "hatch run", "pdm run", "rye r
 _RUNNERS_MORE = ("pnpm exec", "pnpm dlx", "yarn run", "yarn exec", "coverage run -m", "python -m coverage run -m")
 
 _TEST_COMMAND = re.compile(
-    r"""(?:(?:\S*/)?(?:pytest|py\.test|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|nosetests|behave|gotestsum)
+    r"""(?:(?:(?:yarn|pnpm)\s+|\S*/)?(?:pytest|py\.test|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|nosetests|behave|gotestsum)
     |(?:\S*/)?python[\d.]*\s+(?:-[A-Za-z]+\s+)*?-m\s*(?:pytest|unittest|nose2|tox|nox)
     |(?:\S*/)?python[\d.]*\s+\S*manage\.py\s+test
     |(?:npm|pnpm|yarn|bun|deno)\s+(?:run\s+|-s\s+|--silent\s+)*(?:test|t)(?::\S+)?
@@ -81,14 +81,29 @@ _GREEN = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _NOTHING = re.compile(
-    r"no tests ran|^Ran 0 tests|no test files|No tests? (?:found|specified|files found)|No module named"
-    r"|command not found|Missing script|^test result: ok\. 0 passed|collected 0 items|No rule to make target",
+    r"no tests ran|^Ran 0 tests|No tests? (?:found|specified|files found)|No module named"
+    r"|command not found|Missing script|collected 0 items|No rule to make target",
     re.MULTILINE,
 )
-_EMPTY = re.compile(r"no tests to run|Tests are skipped")
-"""Words of a suite without tests, which may be one of several."""
+_EMPTY = re.compile(
+    r"no tests to run|no test files|Tests are skipped|^test result: ok\. 0 passed|^ *0 passing\b"
+    r"|(?:^|[\s=])\d+ (?:skipped|deselected)\b.* in \d",
+    re.MULTILINE,
+)
+"""Words of a suite without tests, or without one that ran, which may be one of several."""
 
-_TELLING = re.compile(r"[Ff]ail|FAIL|[Pp]ass|[Ee]rror|\b(?:ok|OK|Ran|[Tt]ests?|found|Missing|module|rule|collected)\b")
+_BROKEN_OFF = re.compile(
+    r"\bcd: |can't cd to|activate: No such file|no such file or directory: |^INTERNALERROR>|^!+ KeyboardInterrupt !+$",
+    re.MULTILINE,
+)
+"""Words of a command whose tests did not start, or did not end."""
+
+_HARMLESS = re.compile(r"(?:cd|pushd|export|set|source|\.|echo|true)(?:\s|$)|(?:\w+=\S*\s*)+$")
+"""Commands in front of tests that fail only where `_BROKEN_OFF` says so."""
+
+_TELLING = re.compile(
+    r"[Ff]ail|FAIL|[Pp]ass|[Ee]rror|\b(?:ok|OK|Ran|[Tt]ests?|found|Missing|module|rule|collected|skipped|deselected)\b"
+)
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _NO_VERDICT_CODES = frozenset({4, 5, 124, 126, 127, 130, 137, 143})
 """Codes of a command that was not found, misused, ended from outside, or that ran no test (pytest: 4, 5)."""
@@ -189,7 +204,8 @@ def _outcome(call: ToolUse, segments: Sequence[_Segment]) -> tuple[bool, str] | 
     if is_whole and code is not None:
         if code == 0:
             return True, _line_of(text, green) if green else "exit code 0"
-        if code in _NO_VERDICT_CODES or segments[0].is_joined:
+        is_broken = code < 0 or code in _NO_VERDICT_CODES or _BROKEN_OFF.search(call.result)
+        if is_broken or segments[0].is_joined:
             return None
         return False, f"exit code {code}"
     if green is not None and (code in (0, None) or not is_whole):
@@ -214,8 +230,8 @@ def _line_of(text: str, found: re.Match[str]) -> str:
 def _segments(command: str) -> Iterator[_Segment]:
     """Yield the simple commands of a command line, bare of assignments and wrappers.
 
-    `is_masked`: the line's exit code isn't this command's. `is_joined`: another one follows with `&&`, and a failure
-    may be that one's.
+    `is_masked`: the line's exit code isn't this command's. `is_joined`: another one stands before or behind it with
+    `&&`, and a failure may be that one's.
     """
     # Of the same length, so that places stay: a separator within quotes separates nothing.
     plain = _QUOTED.sub(lambda found: "_" * len(found[0]), command)
@@ -234,7 +250,9 @@ def _segments(command: str) -> Iterator[_Segment]:
         is_masked = is_masked or (not is_end and any(mark in (";", "\n", "||") for mark in behind))
         # After `||` the tests may not have run; `!` turns their exit code round.
         is_masked = is_masked or (number > 0 and parts[number - 1][1] == "||") or words.lstrip().startswith("! ")
-        yield _Segment(_bare(words), is_masked, after == "&&" and not is_end)
+        needed = (text.strip() for text, mark in parts[:number] if mark == "&&")
+        is_joined = (after == "&&" and not is_end) or not all(map(_HARMLESS.match, needed))
+        yield _Segment(_bare(words), is_masked, is_joined)
 
 
 def _bare(words: str) -> str:
