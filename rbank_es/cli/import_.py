@@ -53,7 +53,8 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, watc
     Forms: items; trajectories, one run a file; ReasoningBank memory, one run a line; events as written by export. Each
     as JSON Lines or as a JSON array. Transcripts of coding agents: sessions of Claude Code, rollouts of Codex, sessions
     of the Gemini CLI, ATIF trajectories with the outcome of their trial, lists of chat messages; a run is a turn of the
-    user, and the tests that ran in it, or the reward of its trial, give its verdict. Times in a file become
+    user, and the tests that ran in it, or the reward of its trial, give its verdict. Traces of OpenTelemetry (OTLP,
+    JSON or protobuf): a run is a trace. Times in a file become
     occurred_at; those without a zone are read as UTC.
 
     A record that is known adds only what is new of it: a file may grow, move, be saved again or come back from an

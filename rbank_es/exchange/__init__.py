@@ -15,8 +15,7 @@ is pure: it decides about candidates in a given state. `import_paths` reads, che
 
 from rbank_es.exchange.file_import import FileImport, ImportReport, find_imports, import_paths, plan
 from rbank_es.exchange.identity import Numbers, identity, part_id
-from rbank_es.exchange.importer import IMPORTERS, Importer, ImportUnit, Opening, Parsed, parse
-from rbank_es.exchange.known_records import RecordChange
+from rbank_es.exchange.importer import IMPORTERS, Importer, ImportUnit, Opening, Parsed, RecordChange, parse
 
 __all__ = [
     "IMPORTERS",

@@ -34,10 +34,9 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import check_identity, decode_event, encode_json, event_types, texts_of
 from rbank_es.exchange.foreign_forms import foreign_form
-from rbank_es.exchange.importer import Importer, ImportUnit, Parsed, events_of
+from rbank_es.exchange.importer import Importer, ImportUnit, News, Parsed, RecordChange, events_of
 from rbank_es.exchange.item_lists import EXTRACTOR
 from rbank_es.exchange.json_records import JsonRecord, json_records
-from rbank_es.exchange.known_records import News, RecordChange
 from rbank_es.log import EventLog
 
 

@@ -21,9 +21,9 @@ from rbank_es.bank.decisions import Decider, Latest, optimistically
 from rbank_es.errors import BadFiles, BadImport, BadInput, Notice
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.exchange.event_lines import news_of_export
-from rbank_es.exchange.importer import ImportUnit, LineRefusal, Parsed, events_of, parse, untimed
+from rbank_es.exchange.importer import ImportUnit, LineRefusal, News, Parsed, RecordChange, events_of, parse, untimed
 from rbank_es.exchange.item_lists import news_of_list
-from rbank_es.exchange.known_records import News, RecordChange, news_of
+from rbank_es.exchange.known_records import news_of
 from rbank_es.exchange.streamed_files import stream_head
 from rbank_es.log import Appended, EventLog
 from rbank_es.policies.admission import held_back
@@ -360,6 +360,8 @@ class _Importer:
         )
 
     def _news(self, parsed: Parsed, position: int) -> News:
+        if parsed.compared is not None:
+            return parsed.compared(self._log, parsed, position)
         if parsed.exported:
             return news_of_export(self._log, parsed, position)
         if parsed.listed:

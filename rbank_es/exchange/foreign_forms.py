@@ -25,7 +25,6 @@ _FORMS: Mapping[str, Callable[[Fields], bool]] = {
     "the input of a coding agent's hook": lambda fields: "hook_event_name" in fields,
     "the output of a Claude Code session": _is_stream,
     "a Codex transcript of 2025, before its lines had a payload": _is_codex,
-    "an OpenTelemetry trace": lambda fields: "resourceSpans" in fields,
 }
 
 

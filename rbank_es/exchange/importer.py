@@ -19,6 +19,7 @@ from rbank_es.errors import BadEvent, BadImport, LimitExceeded
 from rbank_es.events import Event
 from rbank_es.exchange.foreign_forms import foreign_form
 from rbank_es.exchange.json_records import first_object, json_records
+from rbank_es.log import EventLog
 from rbank_es.log.groups import Circumstances, compose, prepare
 from rbank_es.system.given_file import without_mark
 from rbank_es.system.registry import Registry, checked_result
@@ -67,6 +68,30 @@ class LineRefusal(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class RecordChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A known record that a file has otherwise than the bank: what it adds to its run, and what differs.
+
+    `added` counts new events by type. `differing` names the types of events that were left out because they are known
+    with other content.
+    """
+
+    record: str
+    run: str
+    added: dict[str, int] = {}
+    differing: tuple[str, ...] = ()
+
+
+class News(NamedTuple):
+    """What of a file is new in a bank, what changed of what it knows, and what people should know before it is
+    written. `known` counts the units with nothing new, `left_out` the events or items that stay out."""
+
+    units: list[ImportUnit]
+    changes: tuple[RecordChange, ...] = ()
+    notes: tuple[str, ...] = ()
+    known: int = 0
+    left_out: int = 0
+
+
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A file as events that are not appended yet.
 
@@ -79,6 +104,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     Of a form that is read line by line, `lines_refused` counts lines that can't be read while the others come in;
     `refusals` are the first of them. `unknown_types` counts lines of types that the importer doesn't know. `withdrawn`
     are the runs that their user took back, which are left out: names by the id of the event with which each starts.
+
+    `compared(log, parsed, position)` returns what is new where the rule of `known_records` isn't the form's.
     """
 
     path: str
@@ -94,6 +121,7 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     refusals: tuple[LineRefusal, ...] = ()
     unknown_types: dict[str, int] = {}
     withdrawn: dict[str, str] = {}
+    compared: Callable[[EventLog, Parsed, int], News] | None = None
 
 
 class Opening(NamedTuple):
@@ -134,6 +162,7 @@ IMPORTERS: Registry[Importer] = Registry(
         "claude-code": "rbank_es.agents.transcripts.transcript_importers:CLAUDE_CODE",
         "codex": "rbank_es.agents.transcripts.transcript_importers:CODEX",
         "chat": "rbank_es.agents.transcripts.transcript_importers:CHAT",
+        "otlp": "rbank_es.agents.traces.trace_importer:IMPORTER",
         "events": "rbank_es.exchange.event_lines:IMPORTER",
     },
 )

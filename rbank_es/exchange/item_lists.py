@@ -25,9 +25,8 @@ from rbank_es import limits
 from rbank_es.events import Event, MemoriesExtracted
 from rbank_es.events.items import Item, ItemText, Name, Polarity, Source, digest_of_words
 from rbank_es.exchange.identity import MARK, CopyMark, identity, part_id
-from rbank_es.exchange.importer import Importer, ImportUnit, Opening, Parsed
+from rbank_es.exchange.importer import Importer, ImportUnit, News, Opening, Parsed, RecordChange
 from rbank_es.exchange.json_records import JsonRecord, json_records
-from rbank_es.exchange.known_records import News, RecordChange
 from rbank_es.state import State
 from rbank_es.system.validation_messages import reason_of
 

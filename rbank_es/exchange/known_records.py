@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from rbank_es.bank.decisions import same_but_held
@@ -20,7 +18,7 @@ from rbank_es.events import DecisionUndone, Event, MemoriesExtracted, RunJudged,
 from rbank_es.events.codec import event_types
 from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import ItemText
-from rbank_es.exchange.importer import ImportUnit, Parsed, untimed
+from rbank_es.exchange.importer import ImportUnit, News, Parsed, RecordChange, untimed
 from rbank_es.log import EventLog
 from rbank_es.state import State
 
@@ -32,30 +30,6 @@ _GAP = 64
 
 OF_RUNS = ("run_started", "context_built", "tool_called", "step_taken", "run_finished")
 """Types of the events that the lines of a recorded run tell of."""
-
-
-class RecordChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A known record that a file has otherwise than the bank: what it adds to its run, and what differs.
-
-    `added` counts new events by type. `differing` names the types of events that were left out because they are known
-    with other content.
-    """
-
-    record: str
-    run: str
-    added: dict[str, int] = {}
-    differing: tuple[str, ...] = ()
-
-
-class News(NamedTuple):
-    """What of a file is new in a bank, what changed of what it knows, and what people should know before it is
-    written. `known` counts the units with nothing new, `left_out` the events or items that stay out."""
-
-    units: list[ImportUnit]
-    changes: tuple[RecordChange, ...] = ()
-    notes: tuple[str, ...] = ()
-    known: int = 0
-    left_out: int = 0
 
 
 def news_of(log: EventLog, parsed: Parsed, position: int, state: Callable[[], State]) -> News:

@@ -11,6 +11,7 @@ EXTRAS = {
     **dict.fromkeys(("dspy", "deno", "regex"), "agent"),
     "scipy": "experiments",
     **dict.fromkeys(("pandas", "polars", "pyarrow"), "frames"),
+    **dict.fromkeys(("opentelemetry", "google"), "otlp"),
 }
 """Packages that only an extra installs, with that extra."""
 
@@ -19,6 +20,7 @@ PURPOSES = {
     "agent": "running an agent, or calling a model over dspy,",
     "experiments": "a report of an experiment",
     "frames": "a frame or a Parquet file",
+    "otlp": "reading OpenTelemetry's protobuf",
 }
 """What each extra is for, as messages say it."""
 

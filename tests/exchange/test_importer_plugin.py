@@ -71,6 +71,7 @@ def test_every_importer_is_registered_under_its_form() -> None:
     assert [(name, importer.form) for name, importer in IMPORTERS.all()] == [
         (form, form)
         for form in (
-            *("items", "trajectory", "reasoningbank", "atif", "gemini-cli", "claude-code", "codex", "chat", "events"),
+            *("items", "trajectory", "reasoningbank", "atif", "gemini-cli", "claude-code", "codex", "chat"),
+            *("otlp", "events"),
         )
     ]

@@ -45,7 +45,7 @@ def identity_of(run: TranscriptRun) -> tuple[str, str]:
     record = identity("transcript", run.form, *run.key)
     day = _DATE.match(run.began or "")
     # The date, because 32 bits tell the runs of a day apart, and not those of years.
-    return part_id(record, "started", ""), name_of(f"{run.host}-{day[0]}" if day else run.host, record)
+    return part_id(record, "started", ""), name_of(run.name or (f"{run.host}-{day[0]}" if day else run.host), record)
 
 
 class EventWriter:
@@ -166,6 +166,9 @@ class _RunEvents:
             tokens_out=recorded_count(said.tokens_out),
             tokens_cached=recorded_count(said.tokens_cached),
             cost_usd=recorded_amount(said.cost_usd, EVENT_USD),
+            duration_s=_seconds(said.duration_s, None, None),
+            error_code="failed" if said.error is not None else None,
+            error=self._writer.text(said.error) if said.error else None,
             response=self._writer.json({key: text for key, text in words.items() if text}),
         )
 

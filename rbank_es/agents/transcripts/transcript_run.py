@@ -72,7 +72,10 @@ class ToolUse(msgspec.Struct, kw_only=True):
 
 
 class ModelMessage(msgspec.Struct, kw_only=True):
-    """One message of a model: its words, and the tokens that it took, once for the whole message."""
+    """One message of a model: its words, and the tokens that it took, once for the whole message.
+
+    `error` says why there is none, where the call failed.
+    """
 
     id: str
     model: str | None = None
@@ -83,6 +86,8 @@ class ModelMessage(msgspec.Struct, kw_only=True):
     tokens_out: int | None = None
     tokens_cached: int | None = None
     cost_usd: float | None = None
+    duration_s: float | None = None
+    error: str | None = None
     is_last: bool = False
 
     def use(self, used: Mapping[str, Any], tokens_in: str, tokens_out: str, cached: str) -> None:
@@ -103,10 +108,11 @@ class TrialReward(msgspec.Struct, frozen=True, kw_only=True):
 class TranscriptRun(msgspec.Struct, kw_only=True):
     """One run of a coding agent, as a reader of its transcript gathers it.
 
-    `key` is its identity, the same in every copy: a fork, a resumed session, a compacted one. `prompts` are the user's
-    words: several where he steered a turn. `acts` are its `calls` and `messages` of models, in order. `contexts`
-    are the texts that hooks or the host gave it, as the transcript proves. `agent` is the id of the sub-agent whose run
-    it is, `parent` the session that started it. `copied`: it stands here as a copy, which may be cut.
+    `key` is its identity, the same in every copy: a fork, a resumed session, a compacted one. `name` is how its name
+    begins; by default with its host and day. `prompts` are the user's words: several where he steered a turn. `acts`
+    are its `calls` and `messages` of models, in order. `contexts` are the texts that hooks or the host gave it, as the
+    transcript proves. `agent` is the id of the sub-agent whose run it is, `parent` the session that started it.
+    `copied`: it stands here as a copy, which may be cut.
     """
 
     form: str
@@ -115,6 +121,7 @@ class TranscriptRun(msgspec.Struct, kw_only=True):
     session: str
     line: int
     prompts: list[str]
+    name: str = ""
     began: str | None = None
     ended: str | None = None
     ending: Ending = "open"

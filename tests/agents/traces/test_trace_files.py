@@ -1,0 +1,220 @@
+"""Files of OpenTelemetry: what a run has of its trace, in both conventions and all forms; and hostile files."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from rbank_es import Bank
+from rbank_es.errors import BadImport, BadInput
+from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
+from rbank_es.events.codec import event_types
+from rbank_es.exchange import import_paths
+from tests.agents.traces.made_traces import SAMPLES, Fields, chat, logs, pairs, request, root, span, tool, write
+
+
+@pytest.fixture
+def bank() -> Iterator[Bank]:
+    with Bank.create(f"memory:{uuid4().hex}") as made:
+        yield made
+
+
+def events(bank: Bank, kind: type[Any]) -> list[Any]:
+    return [event for event in bank.log.read(resolve=event_types().keys()) if isinstance(event, kind)]
+
+
+@pytest.mark.parametrize("name", ["genai.json", "genai.pb", "genai-base64.json"])
+def test_a_trace_of_the_generative_conventions_is_a_run(bank: Bank, name: str) -> None:
+    import_paths(bank, [SAMPLES / name])
+    (start,), (call,), (search, broken) = events(bank, RunStarted), events(bank, LmCalled), events(bank, ToolCalled)
+    (end,), (judged,) = events(bank, RunFinished), events(bank, RunJudged)
+    assert (start.task, start.executor, start.model, start.release) == (
+        "Which lamps are lit?",
+        "lamp-agent",
+        "small-model-2026",
+        "0.1",
+    )
+    assert "Answer briefly." in start.extra and start.occurred_at.startswith("2026-11-22")
+    assert (call.tokens_in, call.tokens_out, call.duration_s is not None) == (21, 9, True)
+    assert (search.tool, json.loads(search.arguments), json.loads(search.result)) == (
+        "search",
+        {"q": "lamps"},
+        {"lit": ["a", "c"]},
+    )
+    assert (broken.error, broken.error_code) == ("no such lamp", "failed")
+    assert (end.outcome, end.iterations) == ("submitted", 1)
+    assert (judged.verdict, judged.kind, judged.judge) == ("success", "lm", "evaluation:tests")
+
+
+@pytest.mark.parametrize("name", ["openinference.json", "openinference.pb"])
+def test_a_trace_of_openinference_is_a_run(bank: Bank, name: str) -> None:
+    import_paths(bank, [SAMPLES / name])
+    (start,), (call,), (search,) = events(bank, RunStarted), events(bank, LmCalled), events(bank, ToolCalled)
+    (end,) = events(bank, RunFinished)
+    assert (start.task, end.answer, end.outcome) == ("Which lamps are lit?", "a and c", "submitted")
+    assert (call.model, call.tokens_in, call.tokens_out) == ("small-model", 21, 9)
+    assert (search.tool, json.loads(search.result)) == ("search", {"lit": ["a", "c"]})
+
+
+def test_messages_that_come_as_logs_are_those_of_their_span(bank: Bank) -> None:
+    import_paths(bank, [SAMPLES / "genai-logs.jsonl"])
+    (start,), (call,) = events(bank, RunStarted), events(bank, LmCalled)
+    assert start.task == "Which lamps are lit?" and "Answer briefly." in start.extra and call.tokens_in == 21
+
+
+def test_a_call_alone_tells_the_tools_of_its_conversation(bank: Bank, tmp_path: Path) -> None:
+    messages = [
+        {"role": "user", "parts": [{"type": "text", "content": "Which lamps are lit?"}]},
+        {"role": "assistant", "parts": [{"type": "tool_call", "id": "t1", "name": "look", "arguments": {"at": "a"}}]},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "t1", "response": {"lit": True}}]},
+    ]
+    alone = chat(1, None, "", "a is lit")
+    alone["attributes"] = [each for each in alone["attributes"] if each["key"] != "gen_ai.input.messages"]
+    alone["attributes"] += pairs({"gen_ai.input.messages": json.dumps(messages)})
+    import_paths(bank, [write(tmp_path / "t.json", [request([alone])])])
+    (look,), (end,) = events(bank, ToolCalled), events(bank, RunFinished)
+    assert (look.tool, look.arguments, look.result) == ("look", '{"at":"a"}', '{"lit":true}')
+    assert end.answer == "a is lit"
+
+
+def test_a_search_is_a_call_with_its_documents(bank: Bank, tmp_path: Path) -> None:
+    found = {"retrieval.documents.0.document.content": "lamp a is lit", "retrieval.documents.0.document.score": 0.5}
+    given = {"openinference.span.kind": "RETRIEVER", "input.value": "lamps", **found}
+    import_paths(bank, [write(tmp_path / "t.json", [request([root(1, "q", ""), span(2, 1, "docs", given)])])])
+    (search,) = events(bank, ToolCalled)
+    assert (search.tool, search.arguments) == ("docs", '"lamps"') and "lamp a is lit" in search.result
+
+
+def test_a_raw_request_outweighs_flattened_names_of_which_the_oldest_are_lost(bank: Bank, tmp_path: Path) -> None:
+    body = {"messages": [{"role": "user", "content": "Which lamps are lit?"}], "model": "small-model"}
+    given = {
+        "openinference.span.kind": "LLM",
+        "input.value": json.dumps(body),
+        "llm.input_messages.7.message.role": "user",
+    }
+    lost = span(1, None, "ChatCompletion", given | {"llm.input_messages.7.message.content": "end"})
+    import_paths(bank, [write(tmp_path / "t.json", [request([lost | {"droppedAttributesCount": 40}])])])
+    (start,) = events(bank, RunStarted)
+    assert start.task == "Which lamps are lit?" and json.loads(start.extra)["attributes_dropped"] == 40
+
+
+def test_an_agent_that_was_killed_is_a_run_that_was_interrupted(bank: Bank, tmp_path: Path) -> None:
+    import_paths(bank, [write(tmp_path / "t.json", [request([chat(2, 1, "q", "so far")])])])
+    (end,) = events(bank, RunFinished)
+    assert (end.outcome, end.error_code, end.answer) == ("failed", "interrupted", "so far")
+
+
+def test_an_agent_below_another_programs_request_ends_by_itself(bank: Bank, tmp_path: Path) -> None:
+    agent = root(2, "q", "done")
+    import_paths(bank, [write(tmp_path / "t.json", [request([agent | {"parentSpanId": f"{1:016x}", "flags": 0x300}])])])
+    (end,) = events(bank, RunFinished)
+    assert (end.outcome, end.answer) == ("submitted", "done")
+
+
+def test_a_young_trace_without_its_root_is_left_out_until_it_comes(bank: Bank, tmp_path: Path) -> None:
+    now = {"startTimeUnixNano": str(time.time_ns() - 2_000_000), "endTimeUnixNano": str(time.time_ns() - 1_000_000)}
+    below = chat(2, 1, "q", "a") | now
+    report = import_paths(bank, [write(tmp_path / "t.jsonl", [request([below])])])
+    assert report.appended == 0 and "without a root" in report.files[0].notes[0]
+    import_paths(bank, [write(tmp_path / "t.jsonl", [request([below]), request([root(1, "q", "") | now])])])
+    assert [end.outcome for end in events(bank, RunFinished)] == ["submitted"]
+
+
+def test_a_later_evaluation_judges_its_run_and_makes_none(bank: Bank, tmp_path: Path) -> None:
+    given = pairs({"gen_ai.evaluation.name": "facts", "gen_ai.evaluation.score.label": "fail"})
+    record = {"traceId": f"{1:032x}", "spanId": f"{1:016x}", "eventName": "gen_ai.evaluation.result"}
+    late = write(tmp_path / "late.jsonl", [logs(record | {"attributes": given, "timeUnixNano": "1795348023000000000"})])
+    assert import_paths(bank, [late]).appended == 0
+    import_paths(bank, [write(tmp_path / "t.json", [request([root(1, "q", "a")])])])
+    import_paths(bank, [late])
+    (judged,) = events(bank, RunJudged)
+    assert (judged.verdict, judged.judge) == ("failure", "evaluation:facts")
+
+
+def test_no_secret_of_a_trace_reaches_the_bank(bank: Bank, tmp_path: Path) -> None:
+    key = "sk-live0123456789abcdefghij"
+    spans = [root(1, f"use {key}", f"used {key}"), chat(2, 1, key, key), tool(3, 1, f'{{"k": "{key}"}}', key)]
+    spans.append(span(4, 1, f"execute_tool {key}", {"gen_ai.operation.name": "execute_tool"}))
+    import_paths(bank, [write(tmp_path / "t.json", [request(spans, service=key)])])
+    assert len(events(bank, ToolCalled)) == 2
+    assert not any(key in repr(event) for event in bank.log.read(resolve=event_types().keys()))
+
+
+# ---------------------------------------------------------------- hostile
+
+
+def test_parents_in_a_circle_are_a_run_all_the_same(bank: Bank, tmp_path: Path) -> None:
+    circle = [chat(1, 3, "q", "a"), tool(2, 1, "x", "y"), chat(3, 2, "q", "b"), chat(4, 4, "q", "c")]
+    import_paths(bank, [write(tmp_path / "t.json", [request(circle)])])
+    assert len(events(bank, LmCalled)) == 3 and len(events(bank, RunFinished)) == 1
+
+
+def test_an_attribute_of_ten_megabytes_is_kept_as_its_beginning(bank: Bank, tmp_path: Path) -> None:
+    import_paths(
+        bank, [write(tmp_path / "t.json", [request([root(1, "q", "a"), tool(2, 1, "x", "lamp " * 2_000_000)])])]
+    )
+    (call,) = events(bank, ToolCalled)
+    assert call.chars == 10_000_000 and len(call.result) <= 8_000 and call.previews == ("result",)
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        ({"traceId": "zz"}, "traceId is no 32"),
+        ({"traceId": "0" * 32}, "traceId is no 32"),
+        ({"spanId": 7}, "spanId or parentSpanId is no 16"),
+        ({"parentSpanId": "éé"}, "spanId or parentSpanId is no 16"),
+        ({"spanId": "A" * 12}, "spanId or parentSpanId is no 16"),
+    ],
+)
+def test_a_span_without_an_id_is_refused_alone(bank: Bank, tmp_path: Path, broken: Fields, reason: str) -> None:
+    spans = [root(1, "q", "a"), chat(2, 1, "q", "a") | broken]
+    report = import_paths(bank, [write(tmp_path / "t.json", [request(spans)])])
+    assert report.files[0].lines_refused == 1 and reason in report.files[0].refusals[0].reason
+    assert not report.is_whole and len(events(bank, RunFinished)) == 1
+    with pytest.raises(BadImport, match="none of 1 span can be read"):
+        import_paths(bank, [write(tmp_path / "t.json", [request(spans[1:])])])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"startTimeUnixNano": "-5", "endTimeUnixNano": str(2**64 - 1)},
+        {"startTimeUnixNano": [], "endTimeUnixNano": "9" * 40},
+        {"attributes": "none", "events": 3, "status": "bad", "name": None, "flags": {}},
+        {"attributes": [{"key": 4}, {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "9" * 50}}, 5]},
+        {"attributes": pairs({"gen_ai.operation.name": "chat", "gen_ai.input.messages": "[" * 100_000})},
+        {"attributes": pairs({"gen_ai.operation.name": "chat", "gen_ai.output.messages": '[{"parts":[4,{}]},7]'})},
+        {"attributes": pairs({"openinference.span.kind": "TOOL", "input.value": "[" * 400 + "]" * 400})},
+        {"attributes": pairs({"openinference.span.kind": "LLM", "llm.input_messages.0.message": "x",
+                              "llm.input_messages.0.message.role": "user"})},
+        {"attributes": [{"key": "input.value", "value": {"doubleValue": "NaN"}}]},
+        {"attributes": pairs({"openinference.span.kind": "AGENT", "output.value": "a\0b"})},
+    ],
+    ids=lambda odd: str(odd)[:40],
+)  # fmt: skip
+def test_values_of_any_kind_end_in_a_run(bank: Bank, tmp_path: Path, odd: Fields) -> None:
+    import_paths(
+        bank, [write(tmp_path / "t.json", [request([root(1, "q", "a"), chat(2, 1, "q", "a"), root(3, "q", "") | odd])])]
+    )
+    assert events(bank, RunFinished) and bank.check().ok
+
+
+@pytest.mark.parametrize("data", [b"\n\xff\xff\xff\xff\x0f\n", b"\n\x05\n\x03abc", b"\n\x40\n\x00garbage"])
+def test_a_file_that_is_no_protobuf_is_refused(bank: Bank, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "t.pb").write_bytes(data)
+    with pytest.raises(BadInput):
+        import_paths(bank, [tmp_path / "t.pb"])
+    assert bank.position == 2
+
+
+def test_spans_of_no_agent_make_no_run(bank: Bank, tmp_path: Path) -> None:
+    web = [span(1, None, "GET /", {"http.request.method": "GET"}), span(2, 1, "SELECT", {"db.system.name": "x"})]
+    report = import_paths(bank, [write(tmp_path / "t.json", [request(web)])])
+    assert report.appended == 0 and report.files[0].notes
