@@ -7,7 +7,7 @@ from typing import Any
 from rbank_es.limits import tool_limits
 from rbank_es.system.nearest_name import hint
 from rbank_es.tools.runtime.manual_text import one_line
-from rbank_es.tools.runtime.tool_answers import OK_CHARS, size
+from rbank_es.tools.runtime.tool_answers import HANDLE, OK_CHARS, size
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 
@@ -31,7 +31,8 @@ class ManualTools(SessionTools):
         body: dict[str, Any] = {"usage": tool.usage, "manual": words}
         if size(body) + OK_CHARS <= tool_limits.TOOL_RETURN_CHARS or self._session.naive:
             return Reply(body)
-        return Reply({**body, "next": "ctx_slice(handle, start, end) reads all"}, words, "text", truncated=True)
+        body["next"] = f"ctx_slice(ref={HANDLE}, start=0, end={len(words)}) reads all"
+        return Reply(body, words, "text", truncated=True)
 
 
 FAMILY = ToolFamily(ManualTools, lambda session, tool: session.policy.manual == "short")

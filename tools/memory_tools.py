@@ -19,7 +19,7 @@ from rbank_es.limits import tool_limits
 from rbank_es.policies.words import query_words
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer
-from rbank_es.tools.runtime.tool_answers import ELLIPSIS, OK_CHARS, UNBOUNDED, encode, size, within
+from rbank_es.tools.runtime.tool_answers import ELLIPSIS, HANDLE, OK_CHARS, UNBOUNDED, encode, size, within
 from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NEXT_HITS = "ask with more telling words, or with polarity, domain or role, to see others"
 NEXT_ITEMS = "what is cut: mem_get one id at a time"
-NEXT_REST = "ctx_slice(handle, start, end) reads the rest of content, which stands behind this handle"
+NEXT_REST = f"ctx_slice(ref={HANDLE}, start=0, end=4000) reads content whole, or go on from there"
 
 UNFIT = "no memory fits: try other words or fewer filters, or go on without"
 WEAK = "memories that have some of these words fit too little to help: name what you look for, or go on without"

@@ -51,7 +51,8 @@ class ProvenanceTools(SessionTools):
         """
         reply = self._tools.sparql_schema(output_mode, None, limit, True, offset)
         if output_mode == "overview":
-            reply.body["next"] = "memory_schema('classes'), memory_query(query)"
+            query = "SELECT ?item { ?item a rbank:Item }"
+            reply.body["next"] = f"memory_schema(output_mode='classes'), memory_query(query={query!r})"
         return reply
 
     def memory_query(self, query: str, limit: int = limits.QUERY_ROWS_DEFAULT) -> Reply:

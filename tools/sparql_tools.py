@@ -20,6 +20,7 @@ from rbank_es.tools.memory.item_search import related_items
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
 from rbank_es.tools.runtime.result_page import slice_answer, value_of
 from rbank_es.tools.runtime.tool_answers import (
+    HANDLE,
     UNBOUNDED,
     AnswerBudget,
     clip,
@@ -75,6 +76,8 @@ class SparqlTools:
         offset, limit = from_zero(offset), within("limit", limit, limits.QUERY_ROWS)
         tables, cached = tables_of(self._source, use_cache=use_cache)
         namespace = tables.names.namespace(filter_prefix) if filter_prefix else None
+        if filter_prefix and not any(tables.within(each, namespace) for each in (tables.classes, tables.properties)):
+            raise tables.names.none_begins_with(filter_prefix)
         beside = {"cached": cached, "digest": tables.digest[:DIGEST_CHARS]}
         if output_mode == "overview":
             return Reply(self._overview(tables, namespace, limit, beside))
@@ -185,7 +188,9 @@ class SparqlTools:
         properties = tables.within(tables.properties, namespace)
         body: dict[str, Any] = {"class_count": len(classes), "property_count": len(properties), **beside}
         body |= known_number("triples", tables.schema.triples)
-        body["next"] = "sparql_schema('classes'), sparql_peek(uri)"
+        first = next(iter(classes), None)
+        peek = f", sparql_peek(resource={tables.names.shorten(first)!r})" if first is not None else ""
+        body["next"] = f"sparql_schema(output_mode='classes'){peek}"
         wanted = len(classes) if self._room.naive else min(limit, tool_limits.OVERVIEW_CLASSES)
         top = [
             {"uri": tables.names.shorten(iri), **known_number("count", tables.instances(iri))}
@@ -329,7 +334,7 @@ class QueryRunner:
     def _describe(self, body: dict[str, Any], checked: Checked, answer: Answer, asked: QueryRequest) -> None:
         """Add, as far as there is room: the next step, the hint, variables, notes, warnings."""
         if answer.form != "ask":
-            body["next"] = "sparql_slice(handle, 0, 50)" if answer.rows else "change the query"
+            body["next"] = f"sparql_slice(result={HANDLE})" if answer.rows else "change the query"
         if answer.truncated:
             body["next"] += _MORE[answer.truncated]
         if not found_something(answer):

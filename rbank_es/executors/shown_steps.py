@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.executors.agent_reply import shorten
-from rbank_es.executors.run_step import RunStep, stall_of
+from rbank_es.executors.run_step import RunStep, repeated_by, stall_of
 from rbank_es.models.prompt import unmarked
 from rbank_es.models.scripted_model import rendered
-from rbank_es.sparql.example_query import example_query
+from rbank_es.sparql.example_query import example_class, example_query
 
 if TYPE_CHECKING:
     from rbank_es.tools.runtime.toolbox import Toolbox
@@ -41,12 +42,18 @@ class ShownSteps:
         The first `by_a_line` steps, and those that failed, take a line each. The latest is shown whole even if it
         failed; of an unreadable reply only the beginning.
         """
-        last = len(steps) - 1
-        shown = [
-            self._whole(step) if at >= by_a_line and (at == last or step.fault is None) else line_of(step)
-            for at, step in enumerate(steps)
-        ]
+        shown = [self._shown(steps[: at + 1], by_a_line, is_last=at == len(steps) - 1) for at in range(len(steps))]
         return "\n\n".join([*shown, *(self._advice(steps) if advise else ())]) or "You have not taken a step yet."
+
+    def _shown(self, steps: Sequence[RunStep], by_a_line: int, *, is_last: bool) -> str:
+        """Return the latest of these steps as the history shows it."""
+        step, earlier = steps[-1], repeated_by(steps)
+        if len(steps) <= by_a_line or not (is_last or step.fault is None):
+            return line_of(step)
+        # Only where the result is shown: an agent that can't see it any more has to ask again.
+        if earlier is not None and step.fault is None and earlier.index > by_a_line:
+            return f"Step {step.index}: {had_already(step, earlier)}"
+        return self._whole(step)
 
     def _whole(self, step: RunStep) -> str:
         if not step.code:
@@ -73,7 +80,21 @@ def working_call(tools: Toolbox) -> tuple[str, Mapping[str, Any]] | None:
     query = example_query(tools.session.source)
     if query is not None and "sparql_query" in tools.functions:
         return "sparql_query", {"query": query}
+    cls = example_class(tools.session.source)
+    if cls is not None and "sparql_peek" in tools.functions:
+        return "sparql_peek", {"resource": cls}
     return ("sparql_schema", {}) if "sparql_schema" in tools.functions else None
+
+
+def had_already(step: RunStep, earlier: RunStep) -> str:
+    """Return in a line what an agent is told of a step that repeats a successful one: what follows from the result."""
+    try:
+        given = json.loads(earlier.output)
+    except (ValueError, RecursionError):
+        given = None
+    following = given.get("next") if isinstance(given, dict) else None
+    following = f"{following}, or SUBMIT" if isinstance(following, str) else "SUBMIT what it says, or make another call"
+    return f"this is the call of step {earlier.index}, with the same result. You have it already; next: {following}."
 
 
 def line_of(step: RunStep) -> str:

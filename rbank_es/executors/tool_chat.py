@@ -16,8 +16,8 @@ from rbank_es.errors import LmFailed
 from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer, shorten
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
 from rbank_es.executors.reply_calls import Call, calls_of
-from rbank_es.executors.run_step import Fault, RunStep, stall_of
-from rbank_es.executors.shown_steps import working_call
+from rbank_es.executors.run_step import Fault, RunStep, repeated_by, stall_of
+from rbank_es.executors.shown_steps import had_already, working_call
 from rbank_es.executors.sub_calls import sub_calls
 from rbank_es.executors.tool_call import SUBMIT, CallOutcome, call_tool, failed_call, json_text
 from rbank_es.executors.tool_schema import MANUAL_TOOL, SUBMIT_TOOL, rare_tools, tool_schemas
@@ -120,8 +120,15 @@ class _Conversation:
                 fault=done[0].fault if all(each.fault for each in done) else None,
             )
         )
-        self._remember(_turn(index, given, made, self._output_chars))
+        self._remember(_turn(index, given, self._told(made), self._output_chars))
         return submission
+
+    def _told(self, made: list[tuple[Call, CallOutcome]]) -> list[tuple[Call, CallOutcome]]:
+        """Return the calls of a step with what the model is told: of those that it made before, that it did."""
+        step, earlier = self._recorder.steps[-1], repeated_by(self._recorder.steps)
+        if earlier is None or step.fault is not None or earlier.index <= self._left_out:
+            return made
+        return [(call, CallOutcome(had_already(step, earlier))) for call, _ in made]
 
     def forced(self) -> Any:
         """Return the fields of the answer that is asked for at a limit, or `Unreadable`."""

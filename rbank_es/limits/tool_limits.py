@@ -12,6 +12,8 @@ SLICE_RETURN_CHARS = 4_000
 ITEMS_RETURN_CHARS = 4_500
 # Characters of one call's arguments as JSON; a longer query or note is refused.
 TOOL_ARGUMENT_CHARS = 20_000
+# Characters of an unknown name that is taken as a parameter: an answer keeps room for the note that says so.
+TAKEN_NAME_CHARS = 40
 # Characters of arguments that are written as JSON, to be measured: up to here, a refusal tells how many there are.
 READ_ARGUMENT_CHARS = 10 * TOOL_ARGUMENT_CHARS
 # Bytes of one payload as JSON: with its envelope, it fits into a text line.

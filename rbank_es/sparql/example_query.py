@@ -1,4 +1,4 @@
-"""A query that finds something in a source, to show an agent that finds nothing how it is done."""
+"""A class of a source, and a query that finds something in it, to show an agent how a call is written."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ def example_query(source: Source | None) -> str | None:
     cls, held = (prefixes.shorten(iri) if iri else "" for iri in found)
     found_in = f"?x a {cls} ; {held} ?value" if held else f"?x a {cls}"
     return f"SELECT * {{ {found_in} }} LIMIT 5"
+
+
+def example_class(source: Source | None) -> str | None:
+    """Return the name of the class that most of a source is about, as queries write it; None where no class is known.
+
+    It is the one with most instances; where none has any, the one with most properties and relatives.
+    """
+    schema = source.schema if source is not None else None
+    if source is None or schema is None or not schema.classes:
+        return None
+    best = min(schema.classes, key=lambda each: (each.deprecated, -(each.instances or 0), -each.degree, each.iri))
+    return Prefixes(source.surroundings.prefixes).shorten(best.iri)
 
 
 def _class_and_property(schema: Schema) -> tuple[str, str] | None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.executors.run_step import RunStep, stall_of
+from rbank_es.executors.run_step import RunStep, repeated_by, stall_of
 from rbank_es.limits import reply_limits
 
 KEYS = ("01a7", "01b9", "02c4", "77d1")
@@ -64,6 +64,21 @@ def test_a_step_that_makes_headway_ends_a_standstill(made: Any, least: int, _: s
     headway = {"code": "look()", "output": "new", "answered": 1}
     assert stall_of(steps(*(made(at) for at in range(least - 1)), headway)) is None
     assert stall_of(steps(*(made(at) for at in range(least - 1)), headway, made(0))) is None
+
+
+def test_steps_that_only_repeat_earlier_ones_in_turn_stand_still() -> None:
+    other = {"code": '{"tool": "g_classes", "args": {}}', "output": "2 classes", "answered": 1}
+    in_turn = [asked(0), other, asked(1), other, asked(2), other]
+    told, over = stall_of(steps(*in_turn[:5])), stall_of(steps(*in_turn))
+    assert stall_of(steps(*in_turn[:4])) is None
+    assert told is not None and told.words == "the last 3 steps only repeated earlier calls" and not told.is_final
+    assert over is not None and over.is_final
+
+
+def test_a_repeated_call_is_that_of_the_first_step_that_made_it_with_the_same_outcome() -> None:
+    made = steps(wrong(1), asked(0), asked(1), asked(2))
+    earlier = repeated_by(made)
+    assert earlier is not None and earlier.index == 2 and repeated_by(made[:2]) is None and repeated_by([]) is None
 
 
 def test_work_on_an_earlier_answer_is_headway_and_failures_behind_one_are_not() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.sandbox.sandboxes import require_dspy
@@ -74,3 +76,31 @@ def test_a_history_grows_by_a_line_a_step_where_earlier_steps_are_shortened(tool
     assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) < 300
     assert line_of(steps[0]) == f"Step 1 (shortened): {'a' * 100} -> {'o' * 100}"
     assert shown.text([]) == "You have not taken a step yet."
+
+
+QUERY = '{"tool": "sparql_query", "args": {"query": "SELECT * { ?a ?b ?c }"}}'
+
+
+def queried(index: int) -> RunStep:
+    output = json.dumps({"ok": True, "alias": f"results_{index}", "next": f"sparql_slice(result='results_{index}')"})
+    return RunStep(index=index, reasoning="I ask.", code=QUERY, output=output, answered=1)
+
+
+def test_a_call_that_succeeded_before_is_told_in_a_line_with_what_follows(tools: Toolbox) -> None:
+    shown = ShownSteps(CALL_FORM, tools, 1_000).text([queried(1), queried(2)])
+    assert shown.count("SELECT * { ?a ?b ?c }") == 1
+    [line] = [each for each in shown.splitlines() if each.startswith("Step 2: ")]
+    assert (
+        "the call of step 1" in line
+        and "You have it already; next: sparql_slice(result='results_1'), or SUBMIT" in line
+    )
+
+
+def test_a_result_that_is_not_shown_any_more_is_shown_again(tools: Toolbox) -> None:
+    shown = ShownSteps(CALL_FORM, tools, 1_000).text([queried(1), queried(2)], by_a_line=1)
+    assert "You have it already" not in shown and "results_2" in shown
+
+
+def test_a_repeated_failure_is_no_result_that_an_agent_has(tools: Toolbox) -> None:
+    failed = [msgspec.structs.replace(queried(n), fault="tool_failed", answered=0) for n in (1, 2)]
+    assert "You have it already" not in ShownSteps(CALL_FORM, tools, 1_000).text(failed)

@@ -98,6 +98,16 @@ class TestTools(ExecutorContract):
         assert (result.outcome, result.answer) == ("submitted", "Three.")
         assert len(tool_calls(made)) == 1 and str(made.steps[0].output).startswith("FINAL: ")
 
+    def test_a_call_that_was_made_before_is_told_to_be_so_and_recorded_as_it_was(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, Calls(ROCK), Calls(ROCK), self.submits())
+        assert made.run(self.name).outcome == "submitted" and len(tool_calls(made)) == 2
+        assert made.turns.prompt().count("You have it already") == 1 and "You have it" not in str(made.steps[1].output)
+
+    def test_a_bare_value_is_the_one_argument_that_a_tool_needs(self, tmp_path: Path) -> None:
+        made = self.setting(tmp_path, Calls(("find", '"rock"')), self.submits())
+        made.run(self.name)
+        assert made.steps[0].error_code is None and "value was taken as word" in str(made.steps[0].output)
+
     def test_calls_past_the_bound_of_a_reply_are_not_made_and_the_agent_is_told(self, tmp_path: Path) -> None:
         most = reply_limits.REPLY_CALLS
         made = self.setting(tmp_path, Calls(*[ROCK] * (most + 3)), self.submits())
@@ -106,7 +116,7 @@ class TestTools(ExecutorContract):
         assert f"(3 more calls were not made: a reply may have {most} of them.)" in made.turns.prompt()
 
     @pytest.mark.parametrize(
-        "arguments", ['{"word": "ro', "rock", '["rock"]', '"rock"', "7", "{'word'}", '{"word": "\ud800"', "[" * 5_000]
+        "arguments", ['{"word": "ro', "rock", '["rock"]', "7", "{'word'}", '{"word": "\ud800"', "[" * 5_000]
     )
     def test_arguments_that_cant_be_read_are_an_answer(self, tmp_path: Path, arguments: str) -> None:
         """They are not sent again: a server that parses its own history would refuse every later request."""

@@ -349,7 +349,7 @@ def test_a_query_gives_a_handle_and_numbers_but_no_rows(tools: LibraryTools) -> 
     body = tools("sparql_query", query=BOOKS)
     assert (body["dtype"], body["alias"]) == ("results", "results_0")
     assert (body["rows"], body["variables"], body["truncated"], body["limit"]) == (3, ["book", "title"], False, 100)
-    assert body["next"] == "sparql_slice(handle, 0, 50)"
+    assert body["next"] == "sparql_slice(result='results_0')"
     assert "On Tides" not in str({**body, "preview": ""})
 
 

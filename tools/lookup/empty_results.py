@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT = (
-    "If you expected something: check directions, spelling and letter case; sparql_peek(uri) shows how a thing is "
+    "If you expected something: check directions, spelling and letter case; sparql_peek(resource) shows how a thing is "
     "described; leave out one pattern or FILTER at a time"
 )
 

@@ -78,12 +78,22 @@ class TermNames:
         return found + name[2]
 
     def _unknown_prefix(self, text: str) -> ToolError:
-        known = ", ".join(f"{prefix}:" for prefix in sorted(self._prefixes)[: tool_limits.PREFIXES_NAMED])
         return ToolError(
             "unknown_prefix",
             f"the prefix of {text[: limits.GIVEN_CHARS]!r} is not known",
-            f"known are: {known or 'none'}; or give the IRI as <http://…>",
+            f"known are: {self._named()}; or give the IRI as <http://…>",
         )
+
+    def none_begins_with(self, prefix: str) -> ToolError:
+        """Return the error for a prefix with which no term of the source begins."""
+        return ToolError(
+            "no_such_terms",
+            f"no class and no property here begins with {prefix[: limits.GIVEN_CHARS]!r}",
+            f"leave filter_prefix out, or give one of: {self._named()}",
+        )
+
+    def _named(self) -> str:
+        return ", ".join(f"{prefix}:" for prefix in sorted(self._prefixes)[: tool_limits.PREFIXES_NAMED]) or "none"
 
 
 def reference(iri: str) -> str:
@@ -92,7 +102,7 @@ def reference(iri: str) -> str:
         raise ToolError(
             "bad_iri",
             f"{iri[: limits.GIVEN_CHARS]!r} is no IRI",
-            "give a prefixed name such as up:Protein, or an IRI without blanks and quotes, such as <http://…>",
+            "give a prefixed name (prefix:Name), or an IRI without blanks and quotes, such as <http://…>",
         )
     return f"<{iri}>"
 

@@ -88,6 +88,11 @@ class Store:
         """Return the short name within the run; an empty text if it has none."""
         return next((alias for alias, key in self._aliases.items() if key == ref.key), "")
 
+    @property
+    def last_alias(self) -> str | None:
+        """The alias of the latest payload; None before the first."""
+        return next(reversed(self._aliases), None)
+
     def get(self, handle: Handle) -> str:
         """Return the whole payload. Raises `UnknownHandle`, also if its text was erased."""
         ref = self.resolve(handle)

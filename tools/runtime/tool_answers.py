@@ -75,6 +75,15 @@ def largest(most: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
+HANDLE = "<its own handle>"
+"""The place, in a text about the next step, of the alias of the handle that an answer has: no alias is longer."""
+
+
+def noted(note: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body with a note of the toolbox before its own."""
+    return {**body, "note": "; ".join(filter(None, (note, body.get("note"))))} if note else body
+
+
 def handle_of(ref: Ref) -> dict[str, Any]:
     """Return a handle as the agent gets it."""
     return {"key": ref.key, "dtype": ref.dtype, "size": ref.sz, "preview": ref.prev}
@@ -332,14 +341,15 @@ class AnswerBudget:
     """The characters that the answers of a run may take."""
 
     def __init__(self, session: ToolSession) -> None:
-        self.naive = session.naive
+        self._session, self.naive = session, session.naive
         self.cap_chars = UNBOUNDED if session.naive else tool_limits.TOOL_RETURN_CHARS
         self.slice_chars = UNBOUNDED if session.naive else tool_limits.SLICE_RETURN_CHARS
         self.value_chars = UNBOUNDED if session.naive else tool_limits.SHOWN_VALUE_CHARS
 
     def left(self, body: dict[str, Any], *, handle: bool = False) -> int:
         """Return the characters that a body leaves."""
-        return self.cap_chars - OK_CHARS - size(body) - (HANDLE_CHARS if handle else 0)
+        beside = size(noted(self._session.note, {})) + (HANDLE_CHARS if handle else 0)
+        return self.cap_chars - OK_CHARS - size(body) - beside
 
     def put(
         self, body: dict[str, Any], name: str, rows: Sequence[dict[str, Any]], *, share: int = 100, handle: bool = False

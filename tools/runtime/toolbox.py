@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 
@@ -26,12 +26,15 @@ from rbank_es.events.event import Timer
 from rbank_es.events.redaction import redact, redact_all
 from rbank_es.limits import tool_limits
 from rbank_es.log import ANY
+from rbank_es.sparql.example_query import example_class
 from rbank_es.system.extras import missing_extra
 from rbank_es.system.registry import checked_result
+from rbank_es.tools.runtime.call_form import CallForm, WrongArguments
+from rbank_es.tools.runtime.example_calls import example_of, in_terms_of
 from rbank_es.tools.runtime.manual_text import manual_text
 from rbank_es.tools.runtime.run_meter import Excess, RunMeter
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_answers import encode, handle_of, size
+from rbank_es.tools.runtime.tool_answers import HANDLE, encode, handle_of, noted, size
 from rbank_es.tools.runtime.tool_family import (
     TOOL_FAMILIES,
     Manual,
@@ -79,7 +82,7 @@ class Tool:
         self.name = name
         self.cap_chars = cap_chars
         function = getattr(raw, "__func__", raw)
-        self.signature, self.hints = _typed(function, function is not raw)
+        self.form = CallForm(name, *_typed(function, function is not raw))
         self.doc = inspect.cleandoc(raw.__doc__ or "")
         self.raw = raw
         self._session = session
@@ -107,7 +110,7 @@ class Tool:
 
     def _shown(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> str:
         """Return the arguments as redacted JSON for the event."""
-        names = [*self.signature.parameters]
+        names = [*self.form.signature.parameters]
         unnamed = {names[at] if at < len(names) else f"argument {at + 1}": value for at, value in enumerate(given)}
         plain = encode({**unnamed, **named}, tool_limits.READ_ARGUMENT_CHARS)
         return redact(msgspec.json.encode(plain).decode(), self._session.hidden)
@@ -115,36 +118,17 @@ class Tool:
     def _clean(self, value: Any) -> Any:
         return redact_all(_slim(value), self._session.hidden)
 
-    def _bound(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def _arguments(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by parameter. A name that can only mean one parameter is taken so, which is noted."""
+        meant = self.form.meant(given, named)
+        self._session.note = "" if meant is None else meant.note
         try:
-            given_all = self.signature.bind(*given, **named).arguments
-            # None means the default: models pass it for parameters that they don't set.
-            arguments = {name: value for name, value in given_all.items() if value is not None}
-            self.signature.bind(**arguments)
-        except TypeError as error:
-            raise ToolError("bad_arguments", f"{self.name}: {error}", f"call it as {self.usage}") from None
-        return {name: self._converted(name, value) for name, value in arguments.items()}
-
-    def _converted(self, name: str, value: Any) -> Any:
-        hint = self.hints[name]
-        if isinstance(value, Ref) and any(get_origin(part) is dict for part in get_args(hint)):
-            return value
-        try:
-            # Not strict, because models write '5' for 5.
-            return msgspec.convert(value, hint, strict=False)
-        except (msgspec.ValidationError, TypeError, ValueError) as error:
-            reason = str(error) if isinstance(error, msgspec.ValidationError) else f"got {type(value).__name__}"
-            words = _TYPES.sub(lambda found: _PYTHON[found[0]], reason)
-            raise ToolError("bad_arguments", f"{self.name}: {name}: {words}", f"call it as {self.usage}") from None
-
-    @property
-    def usage(self) -> str:
-        """The call as it is written: name and parameters with their defaults."""
-        parameters = (
-            each.name if each.default is each.empty else f"{each.name}={each.default!r}"
-            for each in self.signature.parameters.values()
-        )
-        return f"{self.name}({', '.join(parameters)})"
+            return self.form.bound(given, named, meant)
+        except WrongArguments as error:
+            words = _TYPES.sub(lambda found: _PYTHON[found[0]], str(error))
+            example = example_of(self.form, self._session, self.form.choice_named(named))
+            hint = f"call it as {self.form.usage}{example and ', such as '}{example}"
+            raise ToolError("bad_arguments", words, hint) from None
 
     def _reply(self, given: tuple[Any, ...], named: Mapping[str, Any], shown: str) -> Reply | ToolError:
         try:
@@ -154,7 +138,7 @@ class Tool:
                     f"the arguments have {len(shown):,} characters; {tool_limits.TOOL_ARGUMENT_CHARS:,} are taken",
                     "put large values behind a handle, or ask in parts",
                 )
-            return checked_result(self.raw(**self._bound(given, named)), Reply, self.name, self.raw)
+            return checked_result(self.raw(**self._arguments(given, named)), Reply, self.name, self.raw)
         except Exception as error:
             return error_of(error)
 
@@ -166,7 +150,8 @@ class Tool:
         if reply.payload is not None:
             reply = reply._replace(payload=redact(reply.payload, self._session.hidden))
         ref = None if reply.payload is None else self._session.store.put(reply.payload, reply.dtype or "text")
-        result = encode({"ok": True, **self._handle(ref), **self._inlined(reply), **reply.body}, cap_chars)
+        body = noted(self._session.note, self._named(ref, reply.body))
+        result = encode({"ok": True, **self._handle(ref), **self._inlined(reply), **body}, cap_chars)
         cut = result.get("truncated") is True
         event = self._event(shown, began, size(result), truncated=reply.truncated or cut)
         if ref is not None:
@@ -193,6 +178,13 @@ class Tool:
 
     def _handle(self, ref: Ref | None) -> dict[str, Any]:
         return {} if ref is None else {"alias": self._session.store.alias_of(ref), **handle_of(ref)}
+
+    def _named(self, ref: Ref | None, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a body whose next step names the handle that goes with it."""
+        following = body.get("next")
+        if ref is None or not isinstance(following, str):
+            return body
+        return {**body, "next": following.replace(HANDLE, repr(self._session.store.alias_of(ref)))}
 
     def _inlined(self, reply: Reply) -> dict[str, Any]:
         return {NAIVE_KEY: reply.payload} if self._session.naive and reply.payload is not None else {}
@@ -313,8 +305,9 @@ class Toolbox:
         def function(*given: Any, **named: Any) -> dict[str, Any]:
             return self._call(tool, given, named)
 
-        hints = {**tool.hints, "return": dict[str, Any]}
-        parameters = [each.replace(annotation=hints.get(each.name, Any)) for each in tool.signature.parameters.values()]
+        hints = {**tool.form.hints, "return": dict[str, Any]}
+        known = tool.form.signature.parameters.values()
+        parameters = [each.replace(annotation=hints.get(each.name, Any)) for each in known]
         function.__name__ = function.__qualname__ = tool.name
         function.__doc__ = tool.doc
         function.__annotations__ = hints
@@ -346,9 +339,10 @@ class Toolbox:
 
     def manual(self) -> tuple[Manual, ...]:
         """Return every tool as the agent reads about it."""
-        rare = tools_named_as("rare")
+        rare, known = tools_named_as("rare"), example_class(self.session.source)
         return tuple(
-            Manual(tool.name, tool.usage, tool.doc, tool.cap_chars, tool.name in rare) for tool in self._tools.values()
+            Manual(tool.name, tool.form.usage, in_terms_of(tool.doc, known), tool.cap_chars, tool.name in rare)
+            for tool in self._tools.values()
         )
 
     def manual_text(self) -> str:
