@@ -18,6 +18,8 @@ REPLY_CALLS = 16
 TOOL_NAME_CHARS = 64
 # Seconds for what a server says of itself: it reads no prompt for that, and a loop waits for it before its first run.
 SERVER_LOOK_S = 3.0
+# Seconds that a look waits for a server that says that it loads its model: a large file takes a minute from a disk.
+SERVER_LOADS_S = 60.0
 # What is kept of one model and its server: some twenty short fields.
 SERVER_TRAITS_BYTES = 16 * 1024
 # What is kept free for a reply is what it may have, or one part in so many of the context where that is less: a short

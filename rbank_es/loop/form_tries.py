@@ -24,10 +24,11 @@ from rbank_es.models.choice import LmChoice
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.lm_request import CUT, LmMessage, LmResponse
 from rbank_es.models.model_call import STOPPING, Model, ModelAnswer, Question, RetryableFailure, Try, failed
-from rbank_es.models.model_findings import FORMS, Tried
+from rbank_es.models.model_findings import Tried, forms_of
 from rbank_es.models.parameters import BY_SCHEMA, takes_no_bounds
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
+from rbank_es.models.tool_support import calls_tools
 
 if TYPE_CHECKING:
     from rbank_es.executors.executor import RunResult
@@ -50,11 +51,11 @@ _UNREAD = frozenset({"unreadable", "no_code", "syntax"})
 
 
 def try_forms(model: Model, choice: LmChoice, traits: ServerTraits) -> Iterator[Tried]:
-    """Try each of `FORMS` with one call, as it is asked at a server of these traits; yield whether the model kept it.
+    """Try each of `forms_of` with one call, as it is asked at a server of these traits; yield whether it was kept.
 
     Raises `LmFailed` if a call shows that no other can succeed.
     """
-    for name in FORMS:
+    for name in forms_of(traits):
         with Bank.create("memory:") as bank:
             once = _Once(model, [_NOTE] if name == "forced" else [])
             choices: dict[Role, LmChoice] = {role: _short(choice, role, traits) for role in _ROLES}
@@ -131,7 +132,9 @@ class _Once:
         if self.failure is not None:
             if self.failure.code in STOPPING:
                 raise self.failure
-            return Tried(name=name, kept=None, detail=self.failure.message, duration_s=self.duration_s)
+            # A server without tools may say so by refusing them.
+            refused = False if name == "tools" and self.failure.code == "refused" else None
+            return Tried(name=name, kept=refused, detail=self.failure.message, duration_s=self.duration_s)
         if self.answer is None:
             return Tried(name=name, kept=None, detail="no call was made")
         usage = self.answer.response.usage
@@ -208,6 +211,13 @@ class _Unrun:
         """Do nothing."""
 
 
+def _try_tools(bank: Bank, lms: Lms, once: _Once) -> tuple[bool, str]:
+    kept = False
+    with suppress(LmFailed):
+        kept = calls_tools(lms)
+    return kept, "it called the tool" if kept else "it called no tool"
+
+
 # ---------------------------------------------------------------- after a run
 
 
@@ -254,4 +264,5 @@ _TRIES: dict[str, Callable[[Bank, Lms, _Once], tuple[bool, str]]] = {
     "forced": _try_forced,
     "judge": _try_judge,
     "extractor": _try_extractor,
+    "tools": _try_tools,
 }

@@ -19,6 +19,8 @@ FORMS = {
 }
 """The forms of replies, by the name under which `ServerTraits.forms` has them."""
 
+_TOOLS = "a call of a tool by the chat protocol, unless the server says whether it has them"
+
 _CACHING = ("llama.cpp", "vLLM")
 """Servers that keep the beginning of a prompt: of each later step they read only what is new."""
 
@@ -30,6 +32,11 @@ _LEAST_TOKENS_S = 0.01
 
 _LEAN_BELOW = 12_288
 """Tokens of a context below which the lean budgets leave room for two more steps."""
+
+
+def forms_of(traits: ServerTraits) -> dict[str, str]:
+    """Return the forms to be tried of a model whose server has these traits, with what each asks for."""
+    return {**FORMS, **({"tools": _TOOLS} if traits.tools is None else {})}
 
 
 class Tried(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -142,14 +142,21 @@ class OpenAiModel:
         return {"model": self._name, "messages": [*system, *said], **parameters, **more}
 
     def _once(self, body: dict[str, Any], request: LmRequest) -> ModelAnswer:
-        if self._streams:
-            try:
-                return self._within({**body, **_STREAMED}, request, reply_limits.READING_TIMES * self._choice.timeout_s)
-            except LmFailed as failure:
-                if failure.code != "refused" or "stream" not in failure.message:
-                    raise
-            self._streams = False  # refused: from now on it is asked for whole answers
-        return self._within(body, request, self._choice.timeout_s)
+        if not self._streams:
+            return self._within(body, request, self._choice.timeout_s)
+        try:
+            return self._within({**body, **_STREAMED}, request, reply_limits.READING_TIMES * self._choice.timeout_s)
+        except LmFailed as failure:
+            if not self.refuses_streams(failure):
+                raise
+            # At once, and as a try of its own: each request is recorded.
+            raise RetryableFailure(failure, 0.0) from failure
+
+    def refuses_streams(self, failure: LmFailed) -> bool:
+        """Return whether a failure says that the server doesn't stream: from then on it is asked for whole answers."""
+        refused = failure.code == "refused" and "stream" in failure.message
+        self._streams &= not refused
+        return refused
 
     def _within(self, body: dict[str, Any], request: LmRequest, seconds: float) -> ModelAnswer:
         """Ask once; the first word must come within so many seconds, and from then on the rest within the timeout."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     import httpx
 
 _FOLDER = "models"
+_UNAVAILABLE = 503
+_LOADS_PAUSE_S = 0.5
 
 
 class ServerWord(NamedTuple):
@@ -41,13 +43,14 @@ class ServerWord(NamedTuple):
     props: Any = None
     models: Any = None
     failure: LmFailed | None = None
-    """Why nothing was said at all: `unreachable` or `timeout`."""
+    """Why nothing was said at all: `unreachable` or `timeout`; `server_error` while the model is still loaded."""
 
 
 def known_traits(choice: LmChoice) -> ServerTraits:
     """Return what is known of a model, by a look at its server and by earlier tries. No model is called.
 
-    Whatever the server does, this ends within `SERVER_LOOK_S`, and raises nothing.
+    Whatever the server does, this ends within `SERVER_LOOK_S`, or `SERVER_LOADS_S` if it says that it loads its model,
+    and raises nothing.
     """
     seen = traits_of(choice, look(choice))
     return merged(seen, kept(choice))
@@ -68,7 +71,9 @@ def look(choice: LmChoice) -> ServerWord:
     except (LmFailed, MissingExtra):
         return ServerWord()
     try:
-        return run_within(reply_limits.SERVER_LOOK_S, lambda: _asked(model.client, address.rstrip("/")))
+        return _loaded(
+            lambda: run_within(reply_limits.SERVER_LOOK_S, lambda: _asked(model.client, address.rstrip("/")))
+        )
     except LmFailed as failure:
         return ServerWord(failure=failure)
     finally:
@@ -140,6 +145,22 @@ def _place(choice: LmChoice) -> Path | None:
 # ---------------------------------------------------------------- what a server says
 
 
+def _loaded(ask: Callable[[], ServerWord]) -> ServerWord:
+    """Return what a server says once its model is loaded: until then, for minutes, llama.cpp answers 503 to all."""
+    ends = time.monotonic() + reply_limits.SERVER_LOADS_S
+    while _loads(said := ask()):
+        if time.monotonic() > ends:
+            still = f"the server still loads its model after {reply_limits.SERVER_LOADS_S:g} s"
+            return said._replace(failure=failed("server_error", still))
+        time.sleep(_LOADS_PAUSE_S)
+    return said
+
+
+def _loads(said: ServerWord) -> bool:
+    errors = (page.get("error") for page in (said.models, said.props) if isinstance(page, dict))
+    return any("loading" in str(error.get("message")).lower() for error in errors if isinstance(error, dict))
+
+
 def _asked(client: httpx.Client, address: str) -> ServerWord:
     end = time.monotonic() + reply_limits.SERVER_LOOK_S
     try:
@@ -169,7 +190,7 @@ def _page(client: httpx.Client, url: str, end: float) -> tuple[int, Any]:
     except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
         raise failed("unreachable", "the connection to the model's server failed") from error
     try:
-        return found.status_code, json.loads(body) if found.status_code == 200 else None
+        return found.status_code, json.loads(body) if found.status_code in (200, _UNAVAILABLE) else None
     except (ValueError, RecursionError):
         return found.status_code, None
 

@@ -32,7 +32,6 @@ TRIES = {
     "other_bound": "the same under the bound's other name, if the first is refused or ignored",
     "stop": "a reply that a `stop` ends",
     "json_schema": "a reply by a JSON schema",
-    "tools": "a call of a tool by the chat protocol, unless the server says whether it has them",
 }
 """The tries of a server, in their order, with what each asks for."""
 
@@ -43,14 +42,6 @@ _SCHEMA = {
     "properties": {"legs": {"type": "integer"}},
     "required": ["legs"],
     "additionalProperties": False,
-}
-_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "height_of",
-        "description": "Return the height of a lighthouse in metres.",
-        "parameters": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
-    },
 }
 
 
@@ -68,12 +59,6 @@ class _Reply(NamedTuple):
         return found
 
 
-def tries_of(traits: ServerTraits) -> dict[str, str]:
-    """Return the tries that a server with these traits still needs: at most these are made."""
-    known = {"tools"} if traits.tools is not None else set()
-    return {name: words for name, words in TRIES.items() if name not in known}
-
-
 def try_server(model: OpenAiModel, choice: LmChoice, traits: ServerTraits) -> Iterator[tuple[Tried, ServerTraits]]:
     """Make the tries, and yield each with the traits as they are known then.
 
@@ -86,7 +71,7 @@ def try_server(model: OpenAiModel, choice: LmChoice, traits: ServerTraits) -> It
         yield tried, traits
         if tried.kept:
             break
-    for name in (each for each in tries_of(traits) if each not in ("bound", "other_bound")):
+    for name in (each for each in TRIES if each not in ("bound", "other_bound")):
         tried = asking.tried(name, traits)
         yield tried, (traits := _with(traits, name, tried.kept))
 
@@ -104,7 +89,7 @@ class _Asking:
     """The tries of one server. `bound` is the parameter that bounds its replies, once it is known."""
 
     def __init__(self, model: OpenAiModel, choice: LmChoice) -> None:
-        self._client, self._choice = model.client, choice
+        self._model, self._choice = model, choice
         self._url = f"{(address_of(choice) or ADDRESS).rstrip('/')}/chat/completions"
         self._name = openai_name(choice) or choice.model
         self._bound: str | None = None
@@ -138,13 +123,14 @@ class _Asking:
         sent = json.dumps({**body, **bound, **parameters}).encode()
         began = time.monotonic()
         try:
-            return run_within(self._choice.timeout_s, lambda: _once(self._client, self._url, sent, began))
+            return run_within(self._choice.timeout_s, lambda: _once(self._model.client, self._url, sent, began))
         except LmFailed as failure:
             if failure.code in STOPPING:
                 raise
             told = failure
         except RetryableFailure as turned:
             told = turned.failure
+        self._model.refuses_streams(told)
         refused = False if told.code == "refused" else None
         return Tried(name=name, kept=refused, detail=told.message, duration_s=round(time.monotonic() - began, 2))
 
@@ -165,7 +151,6 @@ def _rates(reply: _Reply) -> dict[str, float]:
 _QUESTIONS = {
     "stop": ("Write one sentence about the sea.",),
     "json_schema": ("How many legs has a spider? Answer in one whole English sentence.",),
-    "tools": ("How high is the lighthouse of Cormorant Rock? Call the tool to find out.",),
 }
 _PARAMETERS: dict[str, dict[str, Any]] = {
     # A letter that every sentence has, so that a small model can't miss it.
@@ -173,7 +158,6 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "json_schema": {
         "response_format": {"type": "json_schema", "json_schema": {"name": "legs", "strict": True, "schema": _SCHEMA}}
     },
-    "tools": {"tools": [_TOOL]},
 }
 
 
@@ -191,15 +175,9 @@ def _read_schema(reply: _Reply) -> Tried:
     return _tried("json_schema", kept, "the reply is an object of the schema" if kept else "the reply is none", reply)
 
 
-def _read_tools(reply: _Reply) -> Tried:
-    kept = reply.response.calls_tools
-    return _tried("tools", kept, "it called the tool" if kept else "it called no tool", reply)
-
-
 _READ: dict[str, Callable[[_Reply], Tried]] = {
     "stop": _read_stop,
     "json_schema": _read_schema,
-    "tools": _read_tools,
 }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rbank_es.events.server_traits import ServerTraits
     from rbank_es.models.run_models import Lms
 
-PROBE: Tool = {
+_PROBE: Tool = {
     "type": "function",
     "name": "ready",
     "description": "Report that you can call tools.",
@@ -29,6 +29,12 @@ PROBE: Tool = {
 _ASKED = "Call the tool `ready` with the word `yes`. Write nothing else."
 
 
+def calls_tools(lms: Lms) -> bool:
+    """Ask the agent's model once to call a tool, and return whether it did. Raises `LmFailed`."""
+    asked = LmMessage.of("user", "Are you ready?")
+    return lms.converse("agent", _ASKED, [asked], [_PROBE], temperature=0.0).calls_tools
+
+
 def require_tool_calls(lms: Lms) -> ServerTraits:
     """Return what is known of the agent's model at its server, now that it takes tool calls.
 
@@ -37,8 +43,7 @@ def require_tool_calls(lms: Lms) -> ServerTraits:
     traits, known = lms.traits("agent"), lms.takes_tools("agent")
     why = "says that it shows the model no tools"
     if known is None:
-        asked = LmMessage.of("user", "Are you ready?")
-        known = lms.converse("agent", _ASKED, [asked], [PROBE], temperature=0.0).calls_tools
+        known = calls_tools(lms)
         why = "answered in words when the model was asked to call a tool"
         if known:
             day = datetime.now(UTC).date().isoformat()

@@ -16,7 +16,7 @@ from rbank_es.events.server_traits import ServerTraits
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.server_look import ServerWord, keep, kept, known_traits, look, traits_of
 from tests.models import openai_server as says
-from tests.models.openai_server import openai_server
+from tests.models.openai_server import Behaviour, openai_server
 from tests.models.runs import models
 
 LLAMA_PROPS: dict[str, Any] = {
@@ -86,6 +86,30 @@ def test_a_server_that_falls_silent_is_not_waited_for(monkeypatch: pytest.Monkey
     with openai_server([], models=says.dripping()) as server:
         said = look(choice(server.url))
     assert said.failure is not None and said.failure.code == "timeout" and time.monotonic() - began < 5
+
+
+LOADS = says.error("503 Service Unavailable", "Loading model")
+
+
+def loading_first(page: Any) -> Behaviour:
+    """A page that the server has once it was asked for it twice."""
+    answers = iter([LOADS, LOADS])
+    loaded = says.says(json.dumps(page).encode(), says.JSON)
+    return lambda connection, asked: next(answers, loaded)(connection, asked)
+
+
+def test_a_server_that_loads_its_model_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rbank_es.models.server_look._LOADS_PAUSE_S", 0.05)
+    with openai_server([], props=loading_first(LLAMA_PROPS), models=loading_first(LLAMA_MODELS)) as server:
+        seen = known_traits(choice(server.url))
+    assert seen.served == "small.gguf" and seen.tools and seen.context_tokens == 8192
+
+
+def test_a_server_that_loads_for_ever_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rbank_es.limits.reply_limits.SERVER_LOADS_S", 0.6)
+    with openai_server([], props=LOADS, models=LOADS) as server:
+        said = look(choice(server.url))
+    assert said.failure is not None and "still loads its model after 0.6 s" in str(said.failure)
 
 
 def test_a_server_that_is_not_there_is_said_to_be_unreachable() -> None:

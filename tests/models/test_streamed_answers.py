@@ -146,8 +146,8 @@ def test_a_server_that_does_not_stream_is_asked_for_whole_answers_from_then_on(t
         models(tmp_path / "refuses", local(server)) as (bank, lms),
     ):
         assert [lms.ask("judge", TALK).text for _ in range(2)] == ["one", "two"]
-        assert [event.error_code for event in called(bank)] == [None, None]
-        assert ["stream" in sent for sent in server.requests] == [True, False, False]
+        assert [(event.error_code, event.attempt) for event in called(bank)] == [("refused", 1), (None, 2), (None, 1)]
+        assert ["stream" in sent for sent in server.requests] == [True, False, False], "each request is recorded"
     with openai_server(["one", "two"]) as server, models(tmp_path / "ignores", local(server)) as (_, lms):
         assert [lms.ask("judge", TALK).text for _ in range(2)] == ["one", "two"]
         assert ["stream" in sent for sent in server.requests] == [True, False]

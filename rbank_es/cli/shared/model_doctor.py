@@ -15,7 +15,7 @@ from rbank_es.cli.shared.output import echo, echo_command, echo_fields, echo_hea
 from rbank_es.errors import BadInput, LmFailed, MissingExtra
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.limits import reply_limits
-from rbank_es.models.model_findings import FORMS, Advice, ModelFindings, TaskSize, Tried, advice
+from rbank_es.models.model_findings import Advice, ModelFindings, TaskSize, Tried, advice, forms_of
 
 if TYPE_CHECKING:
     from rbank_es.events.server_traits import ServerTraits
@@ -101,15 +101,15 @@ def _prices(choice: LmChoice) -> tuple[float | None, float | None]:
 def _planned(choice: LmChoice, traits: ServerTraits) -> dict[str, str]:
     """Return the calls that may be made, in their order, with what each asks for."""
     from rbank_es.models.live_model import openai_name
-    from rbank_es.models.server_tries import tries_of
+    from rbank_es.models.server_tries import TRIES
 
-    return {**(tries_of(traits) if openai_name(choice) is not None else {}), **FORMS}
+    return {**(TRIES if openai_name(choice) is not None else {}), **forms_of(traits)}
 
 
 def _most_usd(found: ModelFindings, planned: dict[str, str]) -> float | None:
     if found.price_in is None or found.price_out is None:
         return None
-    forms = sum(name in FORMS for name in planned)
+    forms = sum(name in forms_of(found.traits) for name in planned)
     read = forms * reply_limits.TRIED_FORM_PROMPT_TOKENS + (len(planned) - forms) * reply_limits.TRIED_PROMPT_TOKENS
     written = forms * reply_limits.TRIED_FORM_TOKENS + (len(planned) - forms) * reply_limits.TRIED_REPLY_TOKENS
     return (read * found.price_in + written * found.price_out) / _PRICED_TOKENS
@@ -153,7 +153,9 @@ def _outcomes(model: Any, choice: LmChoice, traits: ServerTraits) -> Iterator[tu
             yield tried, (traits := known)
     for tried in try_forms(model, choice, traits):
         if tried.kept is not None:
-            traits = msgspec.structs.replace(traits, forms={**traits.forms, tried.name: tried.kept})
+            forms = {**traits.forms, tried.name: tried.kept}
+            found = {"tools": tried.kept} if tried.name == "tools" else {"forms": forms}
+            traits = msgspec.structs.replace(traits, **found)
         yield tried, traits
 
 
