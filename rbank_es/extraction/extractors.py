@@ -2,7 +2,8 @@
 
 An extraction with no items, or fewer than the model gave, has a reason that begins with a code:
 
-    nothing_happened       the agent did nothing, or none of its replies could be read; no model was asked
+    nothing_happened       the agent did nothing, none of its replies could be read, or it gave no answer and each of
+                           its steps failed; no model was asked
     undecided              nobody decided whether the run succeeded; no model was asked
     unsure                 the model that judged was less confident than the judging policy requires; no model was asked
     ungrounded             a success that names terms that the ontology doesn't have; no model was asked
@@ -82,7 +83,10 @@ def extract(
     kind: Kind = "success" if verdict.verdict == "success" else "failure"
     pending = _PendingExtraction(kind, [(run, verdict)], rule, facts)
     if run.empty:
-        words = "no reply of the agent could be read" if run.steps else "the agent took no step and gave no answer"
+        words = "the agent took no step and gave no answer"
+        if run.steps:
+            unread = all(step.unread for step in run.steps)
+            words = "no reply of the agent could be read" if unread else "each of the agent's steps failed"
         return pending.blank.without("nothing_happened", words)
     barred = verdict.bar(grounded=rule.grounded)
     if barred is not None:

@@ -34,7 +34,7 @@ UNREAD = frozenset({"unreadable", "bad_response", "no_code"})
 class PastStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step of an agent: its reasoning, its code and the output. `index` counts from 1.
 
-    `unread`: the model's reply could not be read, so that nothing was done.
+    `unread`: the model's reply could not be read, so that nothing was done. `failed`: what was done failed.
     """
 
     index: int
@@ -42,14 +42,17 @@ class PastStep(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
     output: str = ""
     unread: bool = False
+    failed: bool = False
 
     @classmethod
     def of(cls, given: Any, index: int) -> PastStep:
         """Return the step that a mapping's keys or an object's attributes describe; `index` if it has none."""
         own, fault = _get(given, "index"), _get(given, "fault")
-        unread = _get(given, "unread") is True or (isinstance(fault, str) and fault in UNREAD)
+        known = {name: _get(given, name) is True for name in ("unread", "failed")}
+        if isinstance(fault, str) and fault:
+            known = {"unread": fault in UNREAD, "failed": True}
         texts = {name: _text(_get(given, name)) for name in _TEXTS}
-        return cls(index=own if isinstance(own, int) else index, unread=unread, **texts)
+        return cls(index=own if isinstance(own, int) else index, **known, **texts)
 
 
 class PastRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,10 +97,12 @@ class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     def empty(self) -> bool:
         """Whether the agent did nothing from which anything could be learned: it acted in no step that could be read.
 
-        Without any step, an answer is an act; behind unread ones it is a guess.
+        Without any step, an answer is an act; behind unread ones it is a guess. A run without an answer needs a step
+        that succeeded: all else shows how tools are not called, which they said themselves.
         """
         if self.steps:
-            return all(step.unread for step in self.steps)
+            without_answer = self.outcome == "failed"
+            return all(step.unread or (without_answer and step.failed) for step in self.steps)
         return not (self.answer.strip() or self.sparql.strip())
 
     @property
@@ -218,9 +223,9 @@ def _act(bank: Bank, act: StepTaken | ToolCalled, index: int) -> PastStep:
 
 def _recorded(bank: Bank, event: StepTaken) -> PastStep:
     texts = {name: bank.text(getattr(event, name)) or "" for name in _TEXTS}
-    unread = event.error_code in UNREAD
+    fault = event.error_code
     said = {name: _previewed(event, name, text) for name, text in texts.items()}
-    return PastStep(index=event.index, unread=unread, **said)
+    return PastStep(index=event.index, unread=fault in UNREAD, failed=fault is not None, **said)
 
 
 def _called(bank: Bank, event: ToolCalled, index: int) -> PastStep:

@@ -170,6 +170,25 @@ def test_nothing_is_learned_from_an_ungrounded_success(tmp_path: Path) -> None:
         assert extract(past(), TASK, {**WON, "learnable": False}, lms, SuccessFailure(grounded=False)).items
 
 
+@pytest.mark.parametrize(
+    ("outcome", "faults", "learns"),
+    [
+        ("failed", ["tool_failed", "unreadable", "unknown_tool"], False),
+        ("failed", ["tool_failed", None], True),
+        ("submitted", ["tool_failed"], True),
+    ],
+)
+def test_a_run_without_an_answer_teaches_only_by_a_step_that_succeeded(
+    tmp_path: Path, outcome: str, faults: list[str | None], learns: bool
+) -> None:
+    steps = [{"index": index, "code": "look()", "fault": fault} for index, fault in enumerate(faults, 1)]
+    run = {"run": "r", "outcome": outcome, "answer": "45" if outcome == "submitted" else "", "steps": steps}
+    with extractor(tmp_path, GOOD) as (bank, lms, _):
+        made = extract(run, TASK, LOST, lms)
+        assert (made.code != "nothing_happened") == learns == bool(called(bank))
+    assert learns or made.reason.endswith("each of the agent's steps failed")
+
+
 def test_nothing_is_learned_from_a_run_in_which_nothing_happened(tmp_path: Path) -> None:
     with extractor(tmp_path, GOOD) as (bank, lms, _):
         made = extract(PastRun(task=TASK, outcome="failed", error="no model"), TASK, LOST, lms)

@@ -135,7 +135,7 @@ def test_the_steps_of_a_run_are_those_of_its_events(bank: Bank) -> None:
     assert past_run(bank, "r").steps == (
         PastStep(index=1, reasoning="a", code="b", output=long),
         PastStep(index=2, code="d…"),
-        PastStep(index=3, reasoning="prose", unread=True),
+        PastStep(index=3, reasoning="prose", unread=True, failed=True),
     )
 
 
