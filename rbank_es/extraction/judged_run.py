@@ -48,11 +48,13 @@ class PastStep(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, given: Any, index: int) -> PastStep:
         """Return the step that a mapping's keys or an object's attributes describe; `index` if it has none."""
         own, fault = _get(given, "index"), _get(given, "fault")
-        known = {name: _get(given, name) is True for name in ("unread", "failed")}
-        if isinstance(fault, str) and fault:
-            known = {"unread": fault in UNREAD, "failed": True}
+        faulty = isinstance(fault, str) and fault != ""
+        unread, failed = (
+            _get(given, "unread") is True or (faulty and fault in UNREAD),
+            faulty or _get(given, "failed") is True,
+        )
         texts = {name: _text(_get(given, name)) for name in _TEXTS}
-        return cls(index=own if isinstance(own, int) else index, **known, **texts)
+        return cls(index=own if isinstance(own, int) else index, unread=unread, failed=failed, **texts)
 
 
 class PastRun(msgspec.Struct, frozen=True, kw_only=True):
