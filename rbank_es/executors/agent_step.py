@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
 from dspy.predict.rlm import _strip_code_fences
@@ -21,11 +21,17 @@ from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable
 from rbank_es.executors.executor import FIELDS, Interpreters, Recorder, RunLimits, Submission
 from rbank_es.executors.run_step import Fault, RunStep
 from rbank_es.executors.shown_steps import StepForm
+from rbank_es.executors.tool_schema import ANSWER_SCHEMA
 from rbank_es.limits import sandbox_limits
+from rbank_es.models.adapter import adapter
 from rbank_es.models.call_recorder import NO_WORD
+from rbank_es.models.model_call import failed
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
+
+if TYPE_CHECKING:
+    from rbank_es.models.run_models import Lms
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """What dspy's parsing was seen to raise beside `AdapterParseError`."""
@@ -72,6 +78,26 @@ def extract_signature(history: str) -> Any:
     instructions = f"{AgentTask.instructions}\n\nYour steps are used up: give the answer that they lead to."
     fields: Any = AgentTask.fields
     return make_signature(fields, instructions).insert(2, history, dspy.InputField(desc="Your steps"), str)
+
+
+class ForcedAnswer:
+    """A predictor of the answer that is forced: by a JSON schema where the server keeps one, else as dspy asks."""
+
+    def __init__(self, history: str, lms: Lms, sampling: Mapping[str, Any]) -> None:
+        """`history` is the field of the steps; `sampling` are temperature and rollout of the agent's calls."""
+        self.signature = extract_signature(history)
+        self._lms, self._sampling = lms, sampling
+
+    def __call__(self, **inputs: Any) -> Any:
+        """Return the fields of the answer. Raises what `ask` takes."""
+        if not self._lms.keeps_schemas("agent"):
+            return dspy.Predict(self.signature)(**inputs)
+        form = adapter()
+        messages = form.format(self.signature, [], inputs)
+        reply = self._lms.ask("agent", messages, schema=ANSWER_SCHEMA, **self._sampling)
+        if reply.cut:
+            raise failed("cut", "it was cut at its bound: be shorter")
+        return dspy.Prediction(**form.parse(self.signature, reply.text))
 
 
 # ---------------------------------------------------------------- the agent's replies

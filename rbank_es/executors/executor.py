@@ -439,10 +439,15 @@ class Executor(ABC):
             )
         )
 
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """Temperature and rollout of the agent's calls, as `Lms` takes them."""
+        return {"temperature": self.temperature, "rollout_id": self.rollout_id}
+
     def _placed_model(self, lms: Lms) -> AbstractContextManager[None]:
         if not self.uses_dspy:
             return nullcontext()
-        return lms.context("agent", temperature=self.temperature, rollout_id=self.rollout_id)
+        return lms.context("agent", **self.sampling)
 
 
 def failure_of(error: BaseException) -> tuple[str, str]:

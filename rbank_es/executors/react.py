@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from rbank_es.executors.agent_reply import Unreadable, ask_shortened, force_answer
-from rbank_es.executors.agent_step import AgentTask, ask, extract_signature, signature_of
+from rbank_es.executors.agent_step import AgentTask, ForcedAnswer, ask, signature_of
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
 from rbank_es.executors.instructions import call_instructions
 from rbank_es.executors.run_step import RunStep
@@ -41,7 +41,8 @@ class React(Executor):
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedReAct`."""
-        agent = RecordedReAct(tools, recorder, sub_calls(lms, limits, tools.session.meter), limits)
+        forced = ForcedAnswer("trajectory", lms, self.sampling)
+        agent = RecordedReAct(tools, recorder, sub_calls(lms, limits, tools.session.meter), limits, forced)
         ending: Ending = agent(context=context, question=task).ending
         return ending
 
@@ -49,7 +50,9 @@ class React(Executor):
 class RecordedReAct(dspy.ReAct):
     """One run of dspy.ReAct. Its prediction has one field, `ending`."""
 
-    def __init__(self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits) -> None:
+    def __init__(
+        self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits, forced: ForcedAnswer
+    ) -> None:
         # No tools for dspy, because it would wrap and validate them.
         super().__init__(AgentTask, tools=[], max_iters=limits.iterations)
         self._recorder = recorder
@@ -57,7 +60,7 @@ class RecordedReAct(dspy.ReAct):
         self._shown = ShownSteps(CALL_FORM, tools, limits.output_chars)
         self._by_a_line = 0
         self.react = dspy.Predict(_signature(tools, limits))
-        self.extract = dspy.Predict(extract_signature("trajectory"))
+        self.extract = forced
 
     def forward(self, **inputs: Any) -> dspy.Prediction:
         """Take steps until one submits or there are no more."""

@@ -26,6 +26,7 @@ from rbank_es.executors.agent_reply import ask_shortened, force_answer
 from rbank_es.executors.agent_step import (
     CODE_FORM,
     AgentTask,
+    ForcedAnswer,
     ask,
     code_signature,
     extract_signature,
@@ -54,7 +55,8 @@ class Rlm(Executor):
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedRLM`."""
         subcalls = sub_calls(lms, limits, tools.session.meter)
-        rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits))
+        forced = ForcedAnswer(_HISTORY, lms, self.sampling)
+        rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits), forced)
         ending: Ending = rlm(context=context, question=task).ending
         return ending
 
@@ -67,7 +69,13 @@ class RecordedRLM(_RLM):
     """One run of dspy.RLM. Its prediction has one field, `ending`."""
 
     def __init__(
-        self, tools: Toolbox, recorder: Recorder, subcalls: SubCalls, limits: RunLimits, interpreters: Interpreters
+        self,
+        tools: Toolbox,
+        recorder: Recorder,
+        subcalls: SubCalls,
+        limits: RunLimits,
+        interpreters: Interpreters,
+        forced: ForcedAnswer,
     ) -> None:
         self._tools, self._limits, self._interpreters = tools, limits, interpreters
         self._inputs: dict[str, Any] = {}
@@ -82,6 +90,7 @@ class RecordedRLM(_RLM):
             tools=list(tools.functions.values()),
             interpreter_factory=interpreters,
         )
+        self.extract = forced
 
     # ---------------------------------------------------------------- tools
 

@@ -15,9 +15,9 @@ from rbank_es.executors.agent_reply import ask_shortened, force_answer
 from rbank_es.executors.agent_step import (
     CODE_FORM,
     CodeOutcome,
+    ForcedAnswer,
     ask,
     code_signature,
-    extract_signature,
     make_sandboxes,
     open_interpreter,
     run_code,
@@ -49,7 +49,9 @@ class Scratchpad(Executor):
         predict = dspy.Predict(code_signature(code_instructions(tools, limits, execution, _SHOWN), "scratchpad"))
         with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
             shown = ShownSteps(CODE_FORM, tools, limits.output_chars)
-            return _Pad({"context": context, "question": task}, recorder, limits, interpreter, predict, shown).run()
+            forced = ForcedAnswer("scratchpad", lms, self.sampling)
+            inputs = {"context": context, "question": task}
+            return _Pad(inputs, recorder, limits, interpreter, predict, shown, forced).run()
 
 
 class _Pad:
@@ -63,9 +65,11 @@ class _Pad:
         interpreter: Any,
         predict: Any,
         shown: ShownSteps,
+        forced: ForcedAnswer,
     ) -> None:
         self._inputs, self._recorder, self._limits = inputs, recorder, limits
         self._interpreter, self._predict, self._shown = interpreter, predict, shown
+        self._forced = forced
         self._is_given = False
         self._shown_by_a_line = 0
 
@@ -77,8 +81,7 @@ class _Pad:
             submitted = self._step(number)
             if submitted is not None:
                 return submitted
-        extract = dspy.Predict(extract_signature("scratchpad"))
-        return force_answer(self._recorder, lambda: self._ask(extract, advise=False))
+        return force_answer(self._recorder, lambda: self._ask(self._forced, advise=False))
 
     def _step(self, number: int) -> Ending | None:
         index = self._recorder.next_step()

@@ -64,8 +64,7 @@ class Tools(Executor):
         system = _INSTRUCTIONS.format(subcalls=limits.subcalls, rare=rare, context=context)
 
         def ask(messages: list[LmMessage], offered: Sequence[Tool], forced: bool) -> LmResponse:
-            sampling: dict[str, Any] = {"temperature": self.temperature, "rollout_id": self.rollout_id}
-            return lms.converse("agent", system, messages, offered, forced=forced, **sampling)
+            return lms.converse("agent", system, messages, offered, forced=forced, **self.sampling)
 
         run = _Conversation(task, tools, more, recorder, limits, ask)
         for _ in range(limits.iterations):

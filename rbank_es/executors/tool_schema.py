@@ -39,6 +39,13 @@ SUBMIT_TOOL: Tool = {
 """The tool that ends a run."""
 
 
+ANSWER_SCHEMA: dict[str, Any] = {
+    **SUBMIT_TOOL["parameters"],
+    "required": [*SUBMIT_TOOL["parameters"]["properties"]],
+    "additionalProperties": False,
+}
+"""The JSON schema of an answer that is forced; strict ones require every field."""
+
 _EXPLAINED = re.compile(r" (?:Args|Returns|Example): ")
 
 

@@ -17,6 +17,7 @@ from rbank_es.events.run_events import Role
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.lm_request import LmResponse
 from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed
+from rbank_es.models.parameters import BY_SCHEMA
 
 
 class RecordedModel:
@@ -39,13 +40,18 @@ class RecordedModel:
 
     @property
     def choices(self) -> dict[Role, LmChoice]:
-        """The models by role, with the parameters that all calls of the role have in common."""
+        """The models by role, with the parameters that all calls of the role have in common.
+
+        A JSON schema counts for a role if one call had it, because callers say for which of their calls they have one.
+        """
         found: dict[Role, LmChoice] = {}
         for event in self._recorded:
             before = found.get(event.role)
             # Callers give it anew, and no request holds it.
             given = {name: value for name, value in event.parameters.items() if name != "rollout_id"}
             common = given if before is None else _common(before.arguments, given)
+            by_schema = {**given, **(before.arguments if before is not None else {})}
+            common = {**common, **{name: by_schema[name] for name in BY_SCHEMA if name in by_schema}}
             found[event.role] = LmChoice(model=event.model, arguments=common)
         return found
 

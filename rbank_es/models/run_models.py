@@ -116,7 +116,7 @@ class Lms:
         it is asked without from then on. Other arguments as of `lm`. Raises `LmFailed`, and `BadInput` for parameters
         that the model does not accept.
         """
-        kept = schema if self._keeps_schemas(role) else None
+        kept = schema if self.keeps_schemas(role) else None
         try:
             return self._reply(role, messages, temperature, rollout_id, kept)
         except LmFailed as failure:
@@ -125,7 +125,8 @@ class Lms:
         self._without_schema.add(self.choice(role).name)
         return self._reply(role, messages, temperature, rollout_id, None)
 
-    def _keeps_schemas(self, role: Role) -> bool:
+    def keeps_schemas(self, role: Role) -> bool:
+        """Return whether a role's model is asked for JSON by a schema where a caller has one."""
         choice = self.choice(role)
         if choice.name in self._without_schema:
             return False

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _FOLDER = "models"
 _UNAVAILABLE = 503
-_LOADS_PAUSE_S = 0.5
+LOADS_PAUSE_S = 0.5
+"""Seconds between two looks at a server that loads its model."""
 
 
 class ServerWord(NamedTuple):
@@ -152,7 +153,7 @@ def _loaded(ask: Callable[[], ServerWord]) -> ServerWord:
         if time.monotonic() > ends:
             still = f"the server still loads its model after {reply_limits.SERVER_LOADS_S:g} s"
             return said._replace(failure=failed("server_error", still))
-        time.sleep(_LOADS_PAUSE_S)
+        time.sleep(LOADS_PAUSE_S)
     return said
 
 

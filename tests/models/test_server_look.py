@@ -99,7 +99,7 @@ def loading_first(page: Any) -> Behaviour:
 
 
 def test_a_server_that_loads_its_model_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rbank_es.models.server_look._LOADS_PAUSE_S", 0.05)
+    monkeypatch.setattr("rbank_es.models.server_look.LOADS_PAUSE_S", 0.05)
     with openai_server([], props=loading_first(LLAMA_PROPS), models=loading_first(LLAMA_MODELS)) as server:
         seen = known_traits(choice(server.url))
     assert seen.served == "small.gguf" and seen.tools and seen.context_tokens == 8192

@@ -1,0 +1,75 @@
+"""The answer that is forced at a limit: an object by a JSON schema where the server keeps it, else the usual form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox.sandboxes import require_dspy
+
+require_dspy()
+
+from rbank_es.bank import Bank  # noqa: E402
+from rbank_es.events import LmCalled, RunFinished  # noqa: E402
+from rbank_es.rerun.execution import rerun  # noqa: E402
+from tests.executors.runs import answer, call, code  # noqa: E402
+from tests.loop.loops import HEIGHT, TASKS, looped  # noqa: E402
+from tests.models import openai_server as says  # noqa: E402
+from tests.models.openai_server import Reply, openai_server  # noqa: E402
+from tests.models.test_server_look import LLAMA_MODELS, LLAMA_PROPS  # noqa: E402
+from tests.models.test_whole_runs import settings  # noqa: E402
+from tests.rerun.banks import shipped  # noqa: E402
+
+OBJECT = json.dumps({"answer": "45 metres", "sparql": HEIGHT, "evidence": ["results_0"]})
+STEPS = {"react": call("sparql_query", {"query": HEIGHT}), "scratchpad": code("print(1)"), "rlm": code("print(1)")}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(own_cache: None) -> None:
+    """What one test finds out, no other knows."""
+
+
+def forced(place: Path, executor: str, replies: list[Reply], **pages: Any) -> tuple[RunFinished, list[LmCalled], Any]:
+    """The end of a run of one step, its calls, and the requests; a rerun is identical."""
+    with openai_server([STEPS[executor], *replies], **pages) as server, Bank.create(place, unsafe_no_sync=True) as bank:
+        given = settings(server.url, executor=executor, judge="none", extract=False, iterations=1)
+        looped(bank, given, TASKS[:1])
+        events = list(bank.events(resolve=True))
+        calls = [event for event in events if isinstance(event, LmCalled)]
+        [end] = [event for event in events if isinstance(event, RunFinished)]
+        assert len(calls) == len(server.requests)
+        # The interpreter of this test describes itself otherwise than the sandbox of a rerun.
+        assert executor != "react" or rerun(bank, end.run, ontologies=shipped()).difference is None
+    return end, calls, server.requests
+
+
+@pytest.mark.parametrize("executor", STEPS)
+def test_where_the_server_keeps_a_schema_the_answer_is_an_object_of_it(tmp_path: Path, executor: str) -> None:
+    end, calls, requests = forced(tmp_path / "bank", executor, [OBJECT], props=LLAMA_PROPS, models=LLAMA_MODELS)
+    assert (end.outcome, end.answer, end.sparql) == ("forced_at_limit", "45 metres", HEIGHT)
+    assert json.loads(str(end.evidence)) == {"keys": ["results_0"]}
+    assert ["response_format" in each for each in requests] == [False, True], "steps keep their form"
+    assert [each.parameters.get("response_format") for each in calls] == [None, "json_schema"]
+    assert requests[1]["response_format"]["json_schema"]["schema"]["required"] == ["answer", "sparql", "evidence"]
+
+
+def test_a_server_that_refuses_the_schema_is_asked_in_the_usual_form(tmp_path: Path) -> None:
+    refused = says.error("400 Bad Request", "response_format is not supported")
+    end, calls, _ = forced(
+        tmp_path / "bank", "react", [refused, answer("45 metres")], props=LLAMA_PROPS, models=LLAMA_MODELS
+    )
+    assert end.answer == "45 metres" and [each.error_code for each in calls] == [None, "refused", None]
+
+
+def test_where_nobody_knows_of_schemas_none_is_sent(tmp_path: Path) -> None:
+    end, _, requests = forced(tmp_path / "bank", "react", [answer("45 metres")])
+    assert end.answer == "45 metres" and not any("response_format" in each for each in requests)
+
+
+@pytest.mark.parametrize("reply", ['{"answer": "", "sparql": "", "evidence": []}', '{"answer": "45', "words"])
+def test_an_object_without_an_answer_is_none(tmp_path: Path, reply: str) -> None:
+    end, _, _ = forced(tmp_path / "bank", "react", [reply], props=LLAMA_PROPS, models=LLAMA_MODELS)
+    assert end.outcome == "forced_at_limit" and end.error_code == "unreadable" and not end.answer
