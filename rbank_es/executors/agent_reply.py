@@ -13,6 +13,7 @@ from rbank_es.executors.executor import FIELDS, Ending, Recorder, Submission, fa
 from rbank_es.executors.run_step import Fault
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.model_call import FATAL
+from rbank_es.models.prompt_room import TOO_LONG
 from rbank_es.sandbox.step_outcome import SubmissionRefused
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 NO_ANSWER = frozenset({NO_WORD, "response_too_long", "cut"})
 """Failures of one answer: the next may be good."""
-
-_PROMPT_TOO_LONG = frozenset({"context_too_long", "request_too_long"})
-"""Failures after which a shorter history may succeed."""
 
 
 class Unreadable(NamedTuple):
@@ -57,7 +55,7 @@ def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int, giv
         try:
             return ask_with(left_out), left_out
         except LmFailed as failure:
-            if failure.code not in _PROMPT_TOO_LONG or (left_out >= steps and not giving_way.next()):
+            if failure.code not in TOO_LONG or (left_out >= steps and not giving_way.next()):
                 raise
         giving_way.of_history |= left_out < steps
         # Rounded up, so that each retry leaves out one step at least.

@@ -67,15 +67,15 @@ def stall_of(steps: Sequence[RunStep]) -> Stall | None:
     """Return the standstill of a run's latest steps; None while it makes headway.
 
     It is one when `STALL_REPEATS` steps in a row failed in the same way, made the same call with the same outcome, or
-    repeated calls of earlier steps; or when no tool answered in `STALL_BARREN` steps in a row: of these, steps that
-    work on an earlier answer are none.
+    repeated calls of the few steps before; or when no tool answered in `STALL_BARREN` steps in a row: of these, steps
+    that work on an earlier answer are none.
     """
     repeats, answered = reply_limits.STALL_REPEATS, [step.answered > 0 for step in steps]
     known = answered.index(True) if True in answered else len(steps)
     rules: tuple[tuple[str, int, Callable[[RunStep], Hashable]], ...] = (
         ("failed in the same way", repeats, _failure),
         ("made the same call", repeats, _call),
-        ("only repeated earlier calls", repeats, lambda step: repeated_by(steps[: step.index]) is not None),
+        ("only repeated earlier calls", repeats, lambda step: _repeats_lately(steps[: step.index])),
         ("had no answer of a tool", reply_limits.STALL_BARREN, lambda step: _is_barren(step, known)),
     )
     found = (Stall(what, _repeated(steps, key), most) for what, most, key in rules)
@@ -83,10 +83,16 @@ def stall_of(steps: Sequence[RunStep]) -> Stall | None:
     return next((each for each in long_enough if each.is_final), long_enough[0] if long_enough else None)
 
 
-def repeated_by(steps: Sequence[RunStep]) -> RunStep | None:
-    """Return the first step whose call the latest one repeats, with the same outcome; None for a new one."""
+def repeated_by(steps: Sequence[RunStep], after: int = 0) -> RunStep | None:
+    """Return the first step behind the step `after` whose call the latest one repeats, with the same outcome."""
     call = _call(steps[-1]) if steps else None
-    return next((step for step in steps[:-1] if _call(step) == call), None) if call is not None else None
+    earlier = (step for step in steps[:-1] if step.index > after and _call(step) == call)
+    return next(earlier, None) if call is not None else None
+
+
+def _repeats_lately(steps: Sequence[RunStep]) -> bool:
+    # Not of long ago: its answer may have been left out of the prompt since.
+    return repeated_by(steps, len(steps) - 1 - reply_limits.STALL_REPEATS) is not None
 
 
 def _repeated(steps: Sequence[RunStep], key: Callable[[RunStep], Hashable]) -> int:

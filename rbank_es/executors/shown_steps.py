@@ -47,11 +47,11 @@ class ShownSteps:
 
     def _shown(self, steps: Sequence[RunStep], by_a_line: int, *, is_last: bool) -> str:
         """Return the latest of these steps as the history shows it."""
-        step, earlier = steps[-1], repeated_by(steps)
+        # Only of a result that is shown: an agent that can't see it any more has to ask again.
+        step, earlier = steps[-1], repeated_by(steps, by_a_line)
         if len(steps) <= by_a_line or not (is_last or step.fault is None):
             return line_of(step)
-        # Only where the result is shown: an agent that can't see it any more has to ask again.
-        if earlier is not None and step.fault is None and earlier.index > by_a_line:
+        if earlier is not None and step.fault is None:
             return f"Step {step.index}: {had_already(step, earlier)}"
         return self._whole(step)
 

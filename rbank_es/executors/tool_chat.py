@@ -124,8 +124,8 @@ class _Conversation:
 
     def _told(self, made: list[tuple[Call, CallOutcome]]) -> list[tuple[Call, CallOutcome]]:
         """Return the calls of a step with what the model is told: of those that it made before, that it did."""
-        step, earlier = self._recorder.steps[-1], repeated_by(self._recorder.steps)
-        if earlier is None or step.fault is not None or earlier.index <= self._left_out:
+        step, earlier = self._recorder.steps[-1], repeated_by(self._recorder.steps, self._left_out)
+        if earlier is None or step.fault is not None:
             return made
         return [(call, CallOutcome(had_already(step, earlier))) for call, _ in made]
 

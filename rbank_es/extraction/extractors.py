@@ -30,6 +30,7 @@ from rbank_es.events.run_events import has_source
 from rbank_es.extraction.candidates import Extraction, Usable, usable
 from rbank_es.extraction.judged_run import Judgment, PastRun, clip, format_trajectory
 from rbank_es.extraction.prompts import ExtractorReply, ask
+from rbank_es.models.prompt_room import ask_with_room
 from rbank_es.policies import SuccessFailure
 from rbank_es.policies.likeness import is_same
 
@@ -240,7 +241,10 @@ class _PendingExtraction(NamedTuple):
 
         try:
             rollout, over_source = self.facts.get("rollout_id"), self.over_source
-            made = self._made(ask(self.kind, inputs, lms, make, self.policy, rollout, over_source=over_source))
+            found = ask_with_room(
+                inputs, lambda given: ask(self.kind, given, lms, make, self.policy, rollout, over_source=over_source)
+            )
+            made = self._made(found)
         except LmFailed as failure:
             if failure.code not in PASSING:
                 raise

@@ -16,6 +16,7 @@ from rbank_es.judging.verdict_reply import LmReply, read_reply
 from rbank_es.models.adapter import signature_of
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.prompt import Message, Prompt, asked_again
+from rbank_es.models.prompt_room import ask_with_room, without_middle
 from rbank_es.models.prompt_table import prompt_for
 from rbank_es.models.replies import ModelReply
 from rbank_es.policies import LmJudging
@@ -185,14 +186,14 @@ def _listed(findings: tuple[Finding, ...]) -> str:
 
 def within(text: str, chars: int) -> str:
     """Return a text truncated in its middle; `none` for an empty one."""
-    if len(text) <= chars:
-        return text.strip() or NONE
-    half = (chars - 40) // 2  # 40 characters for the note on what is left out
-    return f"{text[:half]}\n… ({len(text) - 2 * half:,} characters left out) …\n{text[-half:]}"
+    return (text.strip() or NONE) if len(text) <= chars else without_middle(text, chars)
 
 
 def _reply(lms: Lms, asked: dict[str, str], prompt: Prompt) -> LmReply:
-    found = settled_reply(lms, prompt.messages(asked), read_reply, prompt.schema)
+    def settled(given: Mapping[str, str]) -> LmReply | str:
+        return settled_reply(lms, prompt.messages(given), read_reply, prompt.schema)
+
+    found = ask_with_room(asked, settled)
     if isinstance(found, LmReply):
         return found
     return LmReply("undecided", f"{limits.JUDGE_TRIES} replies gave no one verdict; of the last one: {found}")

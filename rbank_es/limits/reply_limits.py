@@ -31,6 +31,8 @@ REPLY_TOKENS_LEAST = 64
 # in characters a token; a count below one part in so many of the first estimate is that of a prompt that was cut.
 ESTIMATE_MARGIN = 1.1
 ESTIMATE_LEAST_SHARE = 2
+# Characters of a text that a prompt holds, such as a run's steps, below which it isn't shortened for a small context.
+GIVEN_TEXT_LEAST_CHARS = 400
 # The longest context that is believed, in tokens: no model reads as many.
 CONTEXT_TOKENS_MOST = 100_000_000
 # Tokens of a reply that tries a server, and of one that tries a form: enough to measure a speed, and for a step with

@@ -11,13 +11,18 @@ from typing import Any
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.events import LmCalled, RunFinished, StepTaken
+from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
+from rbank_es.extraction import PastRun, PastStep, extract
+from rbank_es.judging.lm_judge import Evidence, judge_by_lm
+from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.lm_request import LmRequest
 from rbank_es.models.prompt_parts import LEFT_OUT, GivingWay, PromptPart
+from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
 from rbank_es.rerun.execution import rerun
+from tests.extraction.judged_runs import LOST
 from tests.loop.loops import TASKS, looped
 from tests.models import openai_server as says
 from tests.models.openai_server import OpenAiServer, openai_server
@@ -146,3 +151,38 @@ def test_parts_give_way_in_order_and_stay_so() -> None:
     assert giving.next() and giving.names == ("manual", "L1"), "what a prompt doesn't hold can't give way"
     assert giving.shortened(request).messages[0].parts[0]["text"] == f"{LEFT_OUT}\nHow many?"
     assert not giving.next()
+
+
+JUDGED = rendered({"verdict": "failure", "confidence": "0.9", "reason": "A row is missing."})
+DRAWN = rendered(
+    {"memory_items": [{"title": "Count once", "description": "d", "content": "Use DISTINCT."}], "why_none": ""}
+)
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["the length is known", "a refusal tells it"])
+def test_prompts_of_judge_and_extractor_give_way_to_a_short_context(tmp_path: Path, told: bool) -> None:
+    """The longest text loses its middle; what was asked stays whole."""
+    props = {"default_generation_settings": {"n_ctx": 3_000}, "build_info": "b1"} if told else None
+    replies = iter([JUDGED, DRAWN])
+
+    def serve(body: dict[str, Any]) -> says.Reply:
+        refusal = {"code": 400, "message": "too long", "type": "exceed_context_size_error", "n_ctx": 3_000}
+        refused = says.says(json.dumps({"error": refusal}).encode(), says.JSON, "400 Bad Request")
+        return refused if counted(body) > 2_700 else next(replies)
+
+    long = tuple(PastStep(index=n, code="look()", output=f"{n} " * 900) for n in range(1, 9))
+    with openai_server(serve, props=props) as server, Bank.create("memory:") as bank:
+        choice = LmChoice(model="openai/small", api_base=server.url, arguments={"response_format": False})
+        bank.append(
+            [RunStarted(run="r", task=TASKS[0].question), RunFinished(run="r", outcome="submitted", answer="7")]
+        )
+        evidence = Evidence(ending="step " * 1_500)
+        with Lms(bank, "r", {"judge": choice, "extractor": choice}) as lms:
+            verdict = judge_by_lm(outcome_of(bank, "r"), lms, evidence=evidence)
+            drawn = extract(
+                PastRun(task=TASKS[0].question, run="r", answer="7", steps=long), TASKS[0].question, LOST, lms
+            )
+        calls = [event for event in bank.events(resolve=True) if isinstance(event, LmCalled)]
+    assert verdict.verdict == "failure" and [item.title for item in drawn.items] == ["Count once"]
+    assert all(TASKS[0].question in str(call.request) for call in calls if call.error_code is None)
+    assert told != ("context_too_long" in [call.error_code for call in calls]), "what has no room isn't sent"
