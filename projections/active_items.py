@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanking
+from rbank_es.policies.stem_relevance import Question, Reading
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.projections.builder import in_memory
-from rbank_es.projections.held_words import HeldWords
+from rbank_es.projections.held_words import HeldWords, columns_of
 from rbank_es.projections.projection import json_of
+from rbank_es.projections.stem_index import HeldStems
 from rbank_es.projections.tokenizer import FTS_COLUMNS, Tokenizer, fts_ddl
 from rbank_es.projections.vector_index import HeldVectors, selected
 from rbank_es.state import ItemState
@@ -59,6 +61,9 @@ class ActiveItems:
         self._active: dict[str, ItemState] = {}
         # The ids of items that changed since their words, and their rows, were brought up to date.
         self._unread, self._unwritten = dict[str, None](), dict[str, None]()
+        # The stems are read from the first question on that asks for them.
+        self._stems: HeldStems | None = None
+        self._unstemmed = dict[str, None]()
 
     def close(self) -> None:
         """Drop the index."""
@@ -77,7 +82,7 @@ class ActiveItems:
             if now is not None:
                 self._active[id] = now
             if _facts(was) != _facts(now):
-                self._unread[id] = self._unwritten[id] = None
+                self._unread[id] = self._unwritten[id] = self._unstemmed[id] = None
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT."""
@@ -91,6 +96,18 @@ class ActiveItems:
         """Return the best items by the definition of word relevance."""
         return self._read().by_words(words, formula, k, filters)
 
+    def question(self, query: str, reading: Reading) -> Question:
+        """Return what is read in a query among the items."""
+        return self._read_stems().question(query, reading)
+
+    def by_stems(self, question: Question, formula: Formula, k: int, filters: Filters) -> WordRanking:
+        """Return the best items by the definition of word relevance, by stems."""
+        return self._read_stems().by_stems(question, formula, k, filters)
+
+    def neighbours(self, question: Question, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
+        """Return for each of some items how often it has which neighbouring words of a question."""
+        return self._read_stems().neighbours(question, ids)
+
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
         """Return how near items are to a query by the vectors that were taken; None where the query has none."""
         connection = self._written()
@@ -98,11 +115,22 @@ class ActiveItems:
 
     def _read(self) -> HeldWords:
         """Return the words of the items as they are now."""
-        unread = list(self._unread)
-        for start in range(0, len(unread), _BATCH):
-            self._words.update({id: self._active.get(id) for id in unread[start : start + _BATCH]})
-        self._unread.clear()
+        self._bring(self._words, self._unread)
         return self._words
+
+    def _read_stems(self) -> HeldStems:
+        """Return the stems of the items as they are now."""
+        if self._stems is None:
+            self._stems, self._unstemmed = HeldStems(self._tokenizer), dict.fromkeys(self._active)
+        self._bring(self._stems, self._unstemmed)
+        return self._stems
+
+    def _bring(self, words: HeldWords | HeldStems, changed: dict[str, None]) -> None:
+        """Bring words up to date with the items that changed since."""
+        ids = list(changed)
+        for start in range(0, len(ids), _BATCH):
+            words.update({id: self._active.get(id) for id in ids[start : start + _BATCH]})
+        changed.clear()
 
     def _written(self) -> sqlite3.Connection:
         """Return the tables with the items as they are now."""
@@ -113,7 +141,7 @@ class ActiveItems:
             run("DELETE FROM active_items WHERE item = ?", (id,))
             if (entry := self._active.get(id)) is not None:
                 item = entry.item
-                words = item.title, item.desc, item.content, "\n".join(item.tags)
+                words = columns_of(item)
                 facts = item.src, item.polarity, item.role, item.scope, item.domain
                 run(_ADD, (id, json_of(entry.domains), *words, *facts))
                 run(_INDEX, (id,))

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from functools import reduce
+from functools import partial, reduce
 from math import ceil
 from operator import or_
 from typing import NamedTuple
 
+from rbank_es.events.items import Item
 from rbank_es.policies.bit_slices import Documents, documents_of, highest, numbers_in, reaching, sliced, sliced_sum
 from rbank_es.policies.retrieval import Filters, ItemFacts
 from rbank_es.policies.word_relevance import Formula
+from rbank_es.projections.search_tables import Counting
 from rbank_es.projections.tokenizer import CountedText, Tokenizer, counted_texts, counts_of
 from rbank_es.projections.word_index import ActiveWords
 from rbank_es.state import ItemState
@@ -227,9 +229,10 @@ def _last_of(scores: Mapping[int, float], count: int) -> float:
 class HeldWords(ActiveWords[HeldToken]):
     """Items by small numbers. An item is taken in or dropped in the time that its own words take."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        """Begin without items."""
+    def __init__(self, tokenizer: Tokenizer, counted: Counting | None = None) -> None:
+        """Begin without items. `counted` yields the counts of columns; by default those of the tokenizer's tokens."""
         super().__init__(tokenizer)
+        self._counted = counted or partial(counted_texts, tokenizer)
         self._scores: dict[Formula, WordScores] = {}
         self._held: dict[str, tuple[int, ItemState, CountedText]] = {}
         # Numbers are used again, because sets have a bit for each.
@@ -242,8 +245,8 @@ class HeldWords(ActiveWords[HeldToken]):
             if id in self._held:
                 self._drop(*self._held.pop(id))
         held = [entry for entry in entries.values() if entry is not None]
-        rows = [(item.title, item.desc, item.content, "\n".join(item.tags)) for item in (each.item for each in held)]
-        for entry, text in zip(held, counted_texts(self._tokenizer, rows), strict=True):
+        rows = [columns_of(entry.item) for entry in held]
+        for entry, text in zip(held, self._counted(rows), strict=True):
             if not self._free:
                 self._free.append(len(self._ids))
                 self._ids.append("")
@@ -271,7 +274,8 @@ class HeldWords(ActiveWords[HeldToken]):
                 scores.add(number, text)
         return scores
 
-    def _having(self, term: str, formula: Formula) -> HeldToken:
+    def having(self, term: str, formula: Formula) -> HeldToken:
+        """Return the documents that have a term."""
         return self._scored(formula).token(term)
 
     def _best(
@@ -282,6 +286,11 @@ class HeldWords(ActiveWords[HeldToken]):
             wanted &= ~(1 << self._held[id][0])
         found = self._scored(formula).best(terms, k, wanted)
         return sorted(((self._ids[n], score, n) for n, score in found), key=lambda hit: (-hit[1], hit[0]))[: max(0, k)]
+
+
+def columns_of(item: Item) -> tuple[str, str, str, str]:
+    """Return title, desc, content and tags of an item, as the read models have them."""
+    return item.title, item.desc, item.content, "\n".join(item.tags)
 
 
 def _facts(entry: ItemState) -> ItemFacts:

@@ -25,6 +25,7 @@ from rbank_es.projections.statement_tables import (
     STATEMENT_TABLES,
     index_statements,
 )
+from rbank_es.projections.stem_tables import STEM_RULE, STEM_TABLES, index_stems
 from rbank_es.projections.stored_memory import StoredMemory
 from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.usage import COUNTED
@@ -133,7 +134,7 @@ SELECT kind, name, version, settings, from_seq AS since_seq FROM policy_choices 
 MEMORY_INDEX = Projection(
     name="memory_index",
     version=5,
-    rules=(LIKENESS_RULE,),
+    rules=(LIKENESS_RULE, STEM_RULE),
     title="Items, what became of them and why, and the full-text index over the active ones",
     memory=StoredMemory,
     # A proposal is for the policy that decides: no state follows from it.
@@ -157,10 +158,11 @@ MEMORY_INDEX = Projection(
         "due": _DUE,
         "drawn_candidates": _DRAWN,
     },
-    indexers=(index_words, index_active_texts, index_statements),
+    indexers=(index_words, index_stems, index_active_texts, index_statements),
     virtual={
         "items_fts": fts_ddl("items_fts", "candidates"),
         **POSTING_TABLES,
+        **STEM_TABLES,
         **ACTIVE_TEXT_TABLES,
         **STATEMENT_TABLES,
     },

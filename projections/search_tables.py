@@ -24,15 +24,16 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import chain, groupby
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import msgspec
 
 from rbank_es.policies.bit_slices import documents_of
 from rbank_es.policies.retrieval import ItemFacts
 from rbank_es.projections.projection import json_of
-from rbank_es.projections.tokenizer import Tokenizer, counted_texts, counts_of
+from rbank_es.projections.tokenizer import CountedText, Tokenizer, counted_texts, counts_of
 
 # ---------------------------------------------------------------- postings
 
@@ -48,32 +49,36 @@ _PLACE_BITS = 32
 SET_BYTES, SET_TEXTS = BLOCK_TEXTS // 8, BLOCK_TEXTS // 32
 """Texts of a block that have a term are a set of so many bytes, a bit for each, from so many on: a list is longer."""
 
-_BLOCKS = "CREATE TABLE {} (place INTEGER PRIMARY KEY, texts BLOB NOT NULL, codes BLOB NOT NULL)"
+_BLOCKS = "(place INTEGER PRIMARY KEY, texts BLOB NOT NULL, codes BLOB NOT NULL)"
+_DDL = {
+    # Numbers in the order in which texts have the terms.
+    "terms": "(number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE)",
+    # How often the columns of some text have some token. Few such rows differ, so a posting has a code.
+    "counts": (
+        '(code INTEGER PRIMARY KEY, title INTEGER NOT NULL, "desc" INTEGER NOT NULL, content INTEGER NOT NULL, '
+        'tags INTEGER NOT NULL, parts INTEGER NOT NULL, UNIQUE (title, "desc", content, tags, parts))'
+    ),
+    "postings": _BLOCKS,  # `place`: see `posting_rows`; then the number of the block's first text
+    "recent_postings": _BLOCKS,
+    # The terms of one text, a line each: first `own` of its columns, then those among parts of names alone.
+    "recent_texts": "(text INTEGER PRIMARY KEY, terms TEXT NOT NULL, own INTEGER NOT NULL, codes BLOB NOT NULL)",
+    "lengths": "(first INTEGER PRIMARY KEY, lengths BLOB NOT NULL)",
+}
+
+Terms = Literal["word", "stem"]
+"""The terms of postings: tokens of the full-text index, or stems by the language of the text."""
 
 POSTING_TABLES = {
-    # Numbers in the order in which texts have the terms.
-    "word_terms": "CREATE TABLE word_terms (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE)",
-    # How often the columns of some text have some token. Few such rows differ, so a posting has a code.
-    "word_counts": (
-        'CREATE TABLE word_counts (code INTEGER PRIMARY KEY, title INTEGER NOT NULL, "desc" INTEGER NOT NULL, '
-        "content INTEGER NOT NULL, tags INTEGER NOT NULL, parts INTEGER NOT NULL, "
-        'UNIQUE (title, "desc", content, tags, parts))'
-    ),
-    "postings": _BLOCKS.format("postings"),  # `place`: see `posting_rows`; then the number of the block's first text
-    "recent_postings": _BLOCKS.format("recent_postings"),
-    # The terms of one text, a line each: first `own` of its columns, then those among parts of names alone.
-    "recent_texts": (
-        "CREATE TABLE recent_texts (text INTEGER PRIMARY KEY, terms TEXT NOT NULL, own INTEGER NOT NULL, "
-        "codes BLOB NOT NULL)"
-    ),
-    "text_lengths": "CREATE TABLE text_lengths (first INTEGER PRIMARY KEY, lengths BLOB NOT NULL)",
+    f"{terms}_{name}": f"CREATE TABLE {terms}_{name} {columns}"
+    for terms in get_args(Terms)
+    for name, columns in _DDL.items()
 }
 """The tables by name, with the statements that create them."""
 
 _TEXTS = 'SELECT text, title, "desc", content, tags FROM candidates WHERE text > ? AND text <= ? ORDER BY text'
 _ROWS = """
-SELECT place, texts, codes, length(texts) = :bytes FROM postings WHERE place BETWEEN :first AND :last
-UNION ALL SELECT place, texts, codes, 0 FROM recent_postings WHERE place BETWEEN :first AND :last
+SELECT place, texts, codes, length(texts) = :bytes FROM {0}_postings WHERE place BETWEEN :first AND :last
+UNION ALL SELECT place, texts, codes, 0 FROM {0}_recent_postings WHERE place BETWEEN :first AND :last
 """
 _AMONG_PARTS = "\n"
 """The mark of a term that a text has among parts alone: no term has a line break."""
@@ -81,7 +86,7 @@ BATCH_TEXTS = 256
 """Texts whose tokens are in memory together."""
 
 
-class ReadText(NamedTuple):
+class TermsOfText(NamedTuple):
     """The terms of a text, with the codes of their counts. From `own` on, they are among parts of names alone."""
 
     text: int
@@ -103,14 +108,14 @@ class PostingRows(NamedTuple):
     codes: array[int]
 
 
-def posting_rows(connection: sqlite3.Connection, number: int, texts: int, *, parts: bool) -> PostingRows:
+def posting_rows(connection: sqlite3.Connection, of: Terms, number: int, texts: int, *, parts: bool) -> PostingRows:
     """Return the rows of a term that begin before a text: of texts that have it in columns, or in `parts` alone.
 
     Apart, because a policy that leaves parts out must not count those texts.
     """
     first = (number * 2 + parts) << _PLACE_BITS
     bounds = {"first": first, "last": first + texts, "bytes": SET_BYTES}
-    rows = connection.execute(_ROWS, bounds).fetchall()
+    rows = connection.execute(_ROWS.format(of), bounds).fetchall()
     marks, listed = bytearray(), []
     for place, blob, _, is_set in rows:
         if is_set:
@@ -137,21 +142,21 @@ def _counted_row(row: tuple[int, bytes, bytes, int]) -> tuple[int, bytes]:
     return int.from_bytes(texts, "little").bit_count() if is_set else len(texts) // 4, codes
 
 
-def recent_texts(connection: sqlite3.Connection) -> list[ReadText]:
+def recent_texts(connection: sqlite3.Connection, of: Terms) -> list[TermsOfText]:
     """Return the texts that are in no block yet, in order."""
-    rows = connection.execute("SELECT text, terms, own, codes FROM recent_texts ORDER BY text")
+    rows = connection.execute(f"SELECT text, terms, own, codes FROM {of}_recent_texts ORDER BY text")
     return [
-        ReadText(text, terms.split("\n") if terms else (), own, numbers_of(codes)) for text, terms, own, codes in rows
+        TermsOfText(text, terms.split("\n") if terms else (), own, numbers_of(codes))
+        for text, terms, own, codes in rows
     ]
 
 
 def index_words(connection: sqlite3.Connection, after: int, upto: int) -> None:
     """Take the words of new candidates into the postings: see `Projection.indexers`."""
-    last, writer = _last_text(connection, "candidates", "text"), _Writer(connection)
-    if last > writer.last:
+    writer = PostingWriter(connection, "word")
+    if writer.is_behind:
         with closing(Tokenizer()) as tokenizer:
-            while writer.last < last:
-                writer.extend(min(last, (writer.last + 1) // BLOCK_TEXTS * BLOCK_TEXTS + BLOCK_TEXTS - 1), tokenizer)
+            writer.extend(partial(counted_texts, tokenizer))
 
 
 def _last_text(connection: sqlite3.Connection, table: str, column: str) -> int:
@@ -159,19 +164,22 @@ def _last_text(connection: sqlite3.Connection, table: str, column: str) -> int:
     return int(last)
 
 
+Counting = Callable[[Sequence[Sequence[str]]], Iterable[CountedText]]
+
 _Lists = dict[int, "tuple[array[int], array[int]]"]
 """Texts and codes of postings, by twice the number of their term, and 1 for texts that have it among parts alone."""
 
 
-class _Writer:
+class PostingWriter:
     """The postings of one file, to be extended by texts in order of their numbers."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._run = connection
-        self._codes = _Codes(connection)
-        self._numbers = _Numbers(connection)
-        self._first = _last_text(connection, "text_lengths", "first")
-        rows = connection.execute("SELECT lengths FROM text_lengths WHERE first = ?", (self._first,)).fetchall()
+    def __init__(self, connection: sqlite3.Connection, of: Terms) -> None:
+        self._run, self._of = connection, of
+        self._upto = _last_text(connection, "candidates", "text")
+        self._codes = _Codes(connection, of)
+        self._numbers = _Numbers(connection, of)
+        self._first = _last_text(connection, f"{of}_lengths", "first")
+        rows = connection.execute(f"SELECT lengths FROM {of}_lengths WHERE first = ?", (self._first,)).fetchall()
         # There is no text 0.
         self._lengths = numbers_of(rows[0][0]) if rows else array("I", (0,))
 
@@ -180,36 +188,46 @@ class _Writer:
         """The number of the last text that the postings have."""
         return self._first + len(self._lengths) - 1
 
-    def extend(self, end: int, tokenizer: Tokenizer) -> None:
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are texts that the postings don't have."""
+        return self.last < self._upto
+
+    def extend(self, counted: Counting) -> None:
+        """Take all texts in. `counted` yields the counts of each row of title, desc, content and tags."""
+        while self.is_behind:
+            self._extend(min(self._upto, (self.last + 1) // BLOCK_TEXTS * BLOCK_TEXTS + BLOCK_TEXTS - 1), counted)
+
+    def _extend(self, end: int, counted: Counting) -> None:
         """Take the texts up to number `end`, which are of one block."""
         first = self.last + 1
-        new = list(self._read(end, tokenizer))
+        new = list(self._read(end, counted))
         # What a new block completes is no longer recent.
         complete = (end + 1) // SMALL_BLOCK_TEXTS * SMALL_BLOCK_TEXTS
-        waiting = recent_texts(self._run) if first < complete else []
+        waiting = recent_texts(self._run, self._of) if first < complete else []
         if (end + 1) % BLOCK_TEXTS == 0:
             self._write("postings", end + 1 - BLOCK_TEXTS, self._lists([*waiting, *new], self._small_blocks()))
-            self._run.execute("DELETE FROM recent_postings")
-            self._run.execute("DELETE FROM recent_texts")
+            self._run.execute(f"DELETE FROM {self._of}_recent_postings")
+            self._run.execute(f"DELETE FROM {self._of}_recent_texts")
             return
         for block, texts in groupby([*waiting, *new], key=lambda one: one.text // SMALL_BLOCK_TEXTS):
             if block * SMALL_BLOCK_TEXTS < complete:
                 self._write("recent_postings", block * SMALL_BLOCK_TEXTS, self._lists(texts, {}))
-        self._run.execute("DELETE FROM recent_texts WHERE text < ?", (complete,))
+        self._run.execute(f"DELETE FROM {self._of}_recent_texts WHERE text < ?", (complete,))
         rows = ((one.text, "\n".join(one.terms), one.own, one.codes.tobytes()) for one in new if one.text >= complete)
-        self._run.executemany("INSERT INTO recent_texts VALUES (?, ?, ?, ?)", rows)
+        self._run.executemany(f"INSERT INTO {self._of}_recent_texts VALUES (?, ?, ?, ?)", rows)
 
     # ---------------------------------------------------------------- texts
 
-    def _read(self, end: int, tokenizer: Tokenizer) -> Iterator[ReadText]:
+    def _read(self, end: int, counted: Counting) -> Iterator[TermsOfText]:
         """Yield the new texts up to number `end`, and record their lengths."""
         rows = self._run.execute(_TEXTS, (self.last, end))
         while some := rows.fetchmany(BATCH_TEXTS):
-            texts = counted_texts(tokenizer, [row for _, *row in some])
+            texts = counted([row for _, *row in some])
             for (number, *_), (own, parts, length) in zip(some, texts, strict=True):
                 self._note_length(length)
                 codes = array("I", map(self._codes.__getitem__, chain(own.values(), parts.values())))
-                yield ReadText(number, (*own, *parts), len(own), codes)
+                yield TermsOfText(number, (*own, *parts), len(own), codes)
         self._write_lengths()
 
     def _note_length(self, length: int) -> None:
@@ -220,13 +238,13 @@ class _Writer:
 
     def _write_lengths(self) -> None:
         row = (self._first, self._lengths.tobytes())
-        self._run.execute("INSERT OR REPLACE INTO text_lengths VALUES (?, ?)", row)
+        self._run.execute(f"INSERT OR REPLACE INTO {self._of}_lengths VALUES (?, ?)", row)
 
     # ---------------------------------------------------------------- postings
 
     def _small_blocks(self) -> _Lists:
         lists: _Lists = {}
-        rows = self._run.execute("SELECT place, texts, codes FROM recent_postings ORDER BY place")
+        rows = self._run.execute(f"SELECT place, texts, codes FROM {self._of}_recent_postings ORDER BY place")
         for place, blob, codes in rows:
             texts, kept = lists.setdefault(place >> _PLACE_BITS, (array("I"), array("I")))
             numbers = numbers_of(blob)
@@ -234,7 +252,7 @@ class _Writer:
             kept.extend(array("I", _codes_of(codes, len(numbers))))
         return lists
 
-    def _lists(self, texts: Iterable[ReadText], lists: _Lists) -> _Lists:
+    def _lists(self, texts: Iterable[TermsOfText], lists: _Lists) -> _Lists:
         """Add the postings of texts to lists of postings, and return these."""
         # By term, because to look up its number for each posting would take twice as long. In order of the texts,
         # because new terms are numbered in this order, whatever comes together in a block.
@@ -266,7 +284,7 @@ class _Writer:
             )
             for key, (texts, codes) in sorted(lists.items())
         )
-        self._run.executemany(f"INSERT INTO {table} VALUES (?, ?, ?)", rows)
+        self._run.executemany(f"INSERT INTO {self._of}_{table} VALUES (?, ?, ?)", rows)
 
 
 def _set_of(texts: Iterable[int], first: int) -> bytes:
@@ -277,18 +295,17 @@ def _set_of(texts: Iterable[int], first: int) -> bytes:
 class _Numbers(dict[str, int]):
     """Numbers of terms, which are looked up, or given, once."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, of: Terms) -> None:
         super().__init__()
-        self._run = connection
-        self._last = _last_text(connection, "word_terms", "number")
+        self._run, self._table = connection, f"{of}_terms"
+        self._last = _last_text(connection, self._table, "number")
         # In a new file there is nothing to look up, and a bank may have a million terms.
         self._any = self._last > 0
         self._new: list[tuple[int, str]] = []
 
     def __missing__(self, term: str) -> int:
-        rows = (
-            self._run.execute("SELECT number FROM word_terms WHERE term = ?", (term,)).fetchall() if self._any else []
-        )
+        known = f"SELECT number FROM {self._table} WHERE term = ?"
+        rows = self._run.execute(known, (term,)).fetchall() if self._any else []
         if not rows:
             self._last += 1
             self._new.append((self._last, term))
@@ -297,24 +314,24 @@ class _Numbers(dict[str, int]):
 
     def write(self) -> None:
         """Record the numbers that were given."""
-        self._run.executemany("INSERT INTO word_terms VALUES (?, ?)", self._new)
+        self._run.executemany(f"INSERT INTO {self._table} VALUES (?, ?)", self._new)
         self._new.clear()
 
 
 class _Codes(dict[int, int]):
     """Codes of packed counts, which are looked up, or made, once."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, of: Terms) -> None:
         super().__init__()
-        self._run = connection
+        self._run, self._table = connection, f"{of}_counts"
 
     def __missing__(self, packed: int) -> int:
         counts = counts_of(packed)
-        known = 'SELECT code FROM word_counts WHERE (title, "desc", content, tags, parts) = (?, ?, ?, ?, ?)'
+        known = f'SELECT code FROM {self._table} WHERE (title, "desc", content, tags, parts) = (?, ?, ?, ?, ?)'
         rows = self._run.execute(known, counts).fetchall()
         if not rows:
-            last = "SELECT coalesce(max(code), -1) + 1, ?, ?, ?, ?, ? FROM word_counts"
-            rows = self._run.execute(f"INSERT INTO word_counts {last} RETURNING code", counts).fetchall()
+            last = f"SELECT coalesce(max(code), -1) + 1, ?, ?, ?, ?, ? FROM {self._table}"
+            rows = self._run.execute(f"INSERT INTO {self._table} {last} RETURNING code", counts).fetchall()
         self[packed] = int(rows[0][0])
         return self[packed]
 

@@ -6,9 +6,10 @@ with other characters, where that isn't sure, are given to it whole.
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap
 from typing import NamedTuple
 
 from rbank_es.policies.word_relevance import Document
@@ -48,14 +49,13 @@ class Tokenizer:
 
     def __init__(self) -> None:
         """Begin without a word."""
-        self._connection = in_memory()
-        self._connection.execute(fts_ddl("spelled", ""))
-        self._connection.execute(_TOKENS)
+        self._made: sqlite3.Connection | None = None
         self._known: dict[str, tuple[str, ...]] = {}
 
     def close(self) -> None:
         """Drop all words."""
-        self._connection.close()
+        if self._made is not None:
+            self._made.close()
 
     def learn(self, texts: Iterable[str]) -> None:
         """Learn the words of texts that will be read: to ask for many words takes little longer than for a few."""
@@ -96,11 +96,18 @@ class Tokenizer:
         if new:
             self._known.update(zip(new, map(tuple, self._spelled(new)), strict=True))
 
+    def _index(self) -> sqlite3.Connection:
+        if self._made is None:
+            self._made = in_memory()
+            self._made.execute(fts_ddl("spelled", ""))
+            self._made.execute(_TOKENS)
+        return self._made
+
     def _spelled(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the tokens of each text, in order of the tokens."""
         if not texts:
             return []
-        run, found = self._connection, [list[str]() for _ in texts]
+        run, found = self._index(), [list[str]() for _ in texts]
         run.text_factory = _whole_characters if max(map(len, texts)) > _SURELY_WHOLE else str
         run.execute("BEGIN")
         run.executemany("INSERT INTO spelled (rowid, content) VALUES (?, ?)", enumerate(texts))
@@ -127,7 +134,7 @@ def counted_texts(tokenizer: Tokenizer, rows: Iterable[Sequence[str]]) -> Iterat
     """Yield the counts of each row of title, desc, content and tags."""
     # A line break is in no name, so the parts of the columns are those of their lines.
     columns = [text for row in rows for text in (*row, " ".join(compound_parts("\n".join(row))))]
-    return map(_counted, zip(*[tokenizer.sequences(columns)] * 5, strict=True))
+    return starmap(counted_columns, zip(*[tokenizer.sequences(columns)] * 5, strict=True))
 
 
 def counts_of(packed: int) -> tuple[int, ...]:
@@ -135,9 +142,10 @@ def counts_of(packed: int) -> tuple[int, ...]:
     return tuple(packed // one & _COUNT for one in (_TITLE, _DESC, 1, _TAGS, _PART))
 
 
-def _counted(columns: tuple[Iterable[str], ...]) -> CountedText:
-    """Return the counts of the tokens of title, desc, content, tags and parts."""
-    title, desc, content, tags, parts = columns
+def counted_columns(
+    title: Iterable[str], desc: Iterable[str], content: Iterable[str], tags: Iterable[str], parts: Iterable[str]
+) -> CountedText:
+    """Return the counts of the tokens of columns, and of parts of names."""
     # A Counter counts in C, and most tokens are in the content.
     own: dict[str, int] = Counter(content)
     length = sum(own.values())

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.events.items import Polarity
     from rbank_es.policies import Choice, Filters, Formula, QueryWord, RankedItem, RetrievalPolicy, WordRanking
+    from rbank_es.policies.stem_relevance import Question, Reading
     from rbank_es.policies.vector_relevance import VectorRanking
+    from rbank_es.projections.stem_index import StemIndex
     from rbank_es.projections.word_index import WordIndex
 
 # Spelled out, where other queries go through the shadows: a search needs no others, and is quicker without making them.
@@ -375,6 +377,18 @@ class _Index:
         """Return the best items by the definition of word relevance."""
         return self._words().by_words(words, formula, k, filters)
 
+    def question(self, query: str, reading: Reading) -> Question:
+        """Return what is read in a query among the items."""
+        return self._stems().question(query, reading)
+
+    def by_stems(self, question: Question, formula: Formula, k: int, filters: Filters) -> WordRanking:
+        """Return the best items by the definition of word relevance, by stems."""
+        return self._stems().by_stems(question, formula, k, filters)
+
+    def neighbours(self, question: Question, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
+        """Return for each of some items how often it has which neighbouring words of a question."""
+        return self._stems().neighbours(question, ids)
+
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
         """Return how near items are to a query by the vectors of a model; None where the query has none."""
         # Of one query, because a choice asks once for each domain preference.
@@ -393,6 +407,14 @@ class _Index:
             self._shared.words = WordIndex(self._connection, self._position)
         self._shared.words.refresh()
         return self._shared.words
+
+    def _stems(self) -> StemIndex:
+        from rbank_es.projections.stem_index import StemIndex
+
+        if self._shared.stems is None:
+            self._shared.stems = StemIndex(self._connection, self._position)
+        self._shared.stems.refresh()
+        return self._shared.stems
 
     def _index_full_text(self) -> None:
         """Index exactly the items active at the position as `items_fts`, if the live index has others."""

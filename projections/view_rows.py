@@ -25,6 +25,7 @@ from rbank_es.projections.projection import Table, paged_views, view_texts
 from rbank_es.state.proportion import wilson_end
 
 if TYPE_CHECKING:
+    from rbank_es.projections.stem_index import StemIndex
     from rbank_es.projections.vector_index import Cosines
     from rbank_es.projections.word_index import WordIndex
 
@@ -67,6 +68,7 @@ class ViewConnection:
         self.prepared = False
         self.own_index = False
         self.words: WordIndex | None = None
+        self.stems: StemIndex | None = None
         self.cosines: dict[tuple[str, str], Cosines | None] = {}
         self._holders = 0
 
@@ -81,8 +83,9 @@ class ViewConnection:
         with self.lock:
             self._holders -= 1
             if not self._holders:
-                if self.words is not None:
-                    self.words.close()
+                for words in (self.words, self.stems):
+                    if words is not None:
+                        words.close()
                 self.connection.close()
 
 

@@ -18,13 +18,13 @@ from rbank_es.policies.retrieval import Filters, RankedItem
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking, terms_of, word_idf
 from rbank_es.projections.posting_search import Postings, PostingSearch, RankedTexts, WeightedTerm, marked_among
 from rbank_es.projections.projection import json_of
-from rbank_es.projections.search_tables import PostingRows, fact_sets, facts_at, marked, numbers_of, posting_rows
+from rbank_es.projections.search_tables import PostingRows, Terms, fact_sets, facts_at, marked, numbers_of, posting_rows
 from rbank_es.projections.tokenizer import Tokenizer
 
 _SQLITE = Formula(idf="sqlite")
 """The formula of FTS5's bm25() with equal weights."""
-_NUMBER = "SELECT number FROM word_terms WHERE term = ?"
-_RECENT = "SELECT text, char(10) || terms || char(10), own, codes FROM recent_texts ORDER BY text"
+_NUMBER = "SELECT number FROM {0}_terms WHERE term = ?"
+_RECENT = "SELECT text, char(10) || terms || char(10), own, codes FROM {0}_recent_texts ORDER BY text"
 _RANKINGS_KEPT = 8
 _DIGITS = b"01" + bytes(254)
 _NO_ROWS = PostingRows(b"", array("I"), array("H"))
@@ -61,9 +61,19 @@ class ActiveWords(ABC, Generic[Texts]):
 
     def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return the hits that `word_relevance.rank_documents` defines."""
-        tokens = self._tokenizer.read([word for word, _ in words])
+        return self.by_terms(words, self._tokenizer.read([word for word, _ in words]), formula, k, filters)
+
+    def by_terms(
+        self,
+        words: Sequence[QueryWord],
+        tokens: Sequence[Sequence[str]],
+        formula: Formula,
+        k: int,
+        filters: Filters,
+    ) -> WordRanking:
+        """Return the hits that `word_relevance.rank_documents` defines for words that are read as these tokens."""
         terms = terms_of(words, tokens)
-        having = {term.token: self._having(term.token, formula) for term in terms}
+        having = {term.token: self.having(term.token, formula) for term in terms}
         rarities = [formula.rarity(self._documents, some.having) for some in having.values()]
         weights = [term.weight * rarity for term, rarity in zip(terms, rarities, strict=True)]
         best = self._best(list(zip(weights, having.values(), strict=True)), formula, k, filters)
@@ -80,12 +90,12 @@ class ActiveWords(ABC, Generic[Texts]):
         if tokens is None:
             return None
         # A token that two words of the query have counts twice.
-        having = [self._having(token, _SQLITE) for token in tokens]
+        having = [self.having(token, _SQLITE) for token in tokens]
         weighted = [(_SQLITE.rarity(self._documents, some.having), some) for some in having]
         return [RankedItem(id, -score) for id, score, _ in self._best(weighted, _SQLITE, k, filters)]
 
     @abstractmethod
-    def _having(self, term: str, formula: Formula) -> Texts:
+    def having(self, term: str, formula: Formula) -> Texts:
         """Return the active texts that have a term, in columns or, where these count, among parts of names."""
 
     @abstractmethod
@@ -101,15 +111,16 @@ class ActiveWords(ABC, Generic[Texts]):
 class WordIndex(ActiveWords[Postings]):
     """The words of the items active at a position. For the holder of the connection, inside of a transaction."""
 
-    def __init__(self, connection: sqlite3.Connection, position: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, position: int, terms: Terms = "word") -> None:
         """Read who is active; words are read as they are asked for."""
         super().__init__(Tokenizer())
+        self._terms = terms
         self._run, self._position = connection, position
         self._facts = facts_at(connection, position)
         self._sets = fact_sets(connection, position)
-        self._active = marked(self._facts, self._sets, len(self._sets))
+        self.active = marked(self._facts, self._sets, len(self._sets))
         # As a set, by its digits: the last text is the first of them.
-        self._active_set = int(b"0" + self._active[::-1].translate(_DIGITS), 2)
+        self._active_set = int(b"0" + self.active[::-1].translate(_DIGITS), 2)
         self._masks: dict[Filters, bytes] = {}
         self._known: dict[tuple[str, bool], Postings] = {}
         self._weighted: dict[Formula, array[float]] = {}
@@ -121,20 +132,27 @@ class WordIndex(ActiveWords[Postings]):
         self._kept, self._version = 0, -1
         self._recent: list[tuple[int, str, int, array[int]]] | None = None
         self.refresh()
-        self._documents = self._active.count(1)
-        self._average = sum(compress(self._lengths, self._active)) / max(1, self._documents)
+        self._documents = self.active.count(1)
+        self._average = sum(compress(self._lengths, self.active)) / max(1, self._documents)
 
     def close(self) -> None:
         """Drop what is in memory."""
         self._tokenizer.close()
 
-    def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
-        """Return the hits that `word_relevance.rank_documents` defines."""
-        asked = (tuple(words), formula, k, filters)
+    def by_terms(
+        self,
+        words: Sequence[QueryWord],
+        tokens: Sequence[Sequence[str]],
+        formula: Formula,
+        k: int,
+        filters: Filters,
+    ) -> WordRanking:
+        """Return the hits that `word_relevance.rank_documents` defines for words that are read as these tokens."""
+        asked = (tuple(words), tuple(tokens), formula, k, filters)
         if asked not in self._rankings:
             if len(self._rankings) == _RANKINGS_KEPT:
                 self._rankings.clear()
-            self._rankings[asked] = super().by_words(words, formula, k, filters)
+            self._rankings[asked] = super().by_terms(words, tokens, formula, k, filters)
         return self._rankings[asked]
 
     def _best(
@@ -155,7 +173,8 @@ class WordIndex(ActiveWords[Postings]):
     def _frequencies(self, formula: Formula) -> array[float]:
         """Return the weighted frequency of each code."""
         if formula not in self._weighted:
-            codes = self._run.execute('SELECT title, "desc", content, tags, parts FROM word_counts ORDER BY code')
+            counts = f'SELECT title, "desc", content, tags, parts FROM {self._terms}_counts ORDER BY code'
+            codes = self._run.execute(counts)
             self._weighted[formula] = array("d", (formula.frequency(counts, counts[-1]) for counts in codes))
         return self._weighted[formula]
 
@@ -182,10 +201,10 @@ class WordIndex(ActiveWords[Postings]):
             self._refresh()
 
     def _refresh(self) -> None:
-        blobs = self._run.execute("SELECT lengths FROM text_lengths ORDER BY first")
+        blobs = self._run.execute(f"SELECT lengths FROM {self._terms}_lengths ORDER BY first")
         self._lengths = numbers_of(b"".join(blob for (blob,) in blobs)) or array("I", (0,))
         # A later text than any of the position is in no mask yet.
-        self._active = self._active.ljust(len(self._lengths), b"\0")
+        self.active = self.active.ljust(len(self._lengths), b"\0")
         self._masks.clear()
         self._rankings.clear()
         self._search = None
@@ -193,12 +212,13 @@ class WordIndex(ActiveWords[Postings]):
         self._norms.clear()
         self._recent = None
 
-    def _having(self, term: str, formula: Formula) -> Postings:
+    def having(self, term: str, formula: Formula) -> Postings:
+        """Return the active texts that have a term, in columns or, where these count, among parts of names."""
         parts = formula.parts > 0
         key = (term, parts)
         known = self._known.get(key)
         if known is None:
-            row = self._run.execute(_NUMBER, (term,)).fetchone()
+            row = self._run.execute(_NUMBER.format(self._terms), (term,)).fetchone()
             number = None if row is None else row[0]
             own, among = self._recently(term)
             known = self._read(number, own, parts=False)
@@ -217,14 +237,16 @@ class WordIndex(ActiveWords[Postings]):
     def _read(self, number: int | None, recent: list[tuple[int, int]], *, parts: bool) -> Postings:
         # No later text has ever been active.
         last = len(self._facts)
-        marks, listed, codes = _NO_ROWS if number is None else posting_rows(self._run, number, last, parts=parts)
+        marks, listed, codes = (
+            _NO_ROWS if number is None else posting_rows(self._run, self._terms, number, last, parts=parts)
+        )
         if recent:
             numbers, new = zip(*recent, strict=True)
             # Widened only where it must be: a common term has many codes.
             wide = max(new) >= 1 << 16 and codes.typecode == "H"
             listed, codes = listed + array("I", numbers), array("I", codes) if wide else codes
             codes = codes + array(codes.typecode, new)
-        having = marked_among(listed, self._active) + (int.from_bytes(marks, "little") & self._active_set).bit_count()
+        having = marked_among(listed, self.active) + (int.from_bytes(marks, "little") & self._active_set).bit_count()
         return Postings(marks, listed, codes, having)
 
     def _recently(self, term: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -233,7 +255,7 @@ class WordIndex(ActiveWords[Postings]):
         First of those that have it in columns, then of those that have it among parts of names alone.
         """
         if self._recent is None:
-            rows = self._run.execute(_RECENT).fetchall()
+            rows = self._run.execute(_RECENT.format(self._terms)).fetchall()
             self._recent = [(text, terms, own, numbers_of(codes)) for text, terms, own, codes in rows]
         # Sought in the lines, because splitting those of 127 texts takes as long as 80 terms.
         line = f"\n{term}\n"

@@ -125,6 +125,8 @@ NUMPY_POSTINGS = 5_000
 PYTHON_POSTINGS = 2_000_000
 # Postings that a view keeps in memory, at 10 bytes each at most: 80 MB, the common words of a bank of a million items.
 POSTINGS_KEPT = 8_000_000
+# Stems of one language that a process keeps, at some 150 bytes each: three times the words of a large bank.
+STEMS_KEPT = 300_000
 # Filters whose passing items a view keeps in memory, at a byte for each item.
 FILTER_MASKS_KEPT = 64
 # The largest `k` of a search, because each hit is looked up, and more are not read.

@@ -1,6 +1,6 @@
 """Policies: named, versioned, pure rules by which a bank decides. An event, `policy_set`, puts them in force.
 
-retrieval      bm25-1  bm25-2  hybrid-1  support-1  utility-1
+retrieval      bm25-1  bm25-2  bm25-3  hybrid-1  support-1  utility-1
 admission      standard-1  open-1  reviewed-1
 judging        checks-1  lm-1
 extraction     success-failure-1
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rbank_es.policies.attribution import Exposure
     from rbank_es.policies.bm25_1 import Bm25V1
     from rbank_es.policies.bm25_2 import Bm25V2
+    from rbank_es.policies.bm25_3 import Bm25V3
     from rbank_es.policies.consolidation import (
         Append,
         ConsolidationPolicy,
@@ -78,6 +79,7 @@ __all__ = [
     "BestOf",
     "Bm25V1",
     "Bm25V2",
+    "Bm25V3",
     "Bounded",
     "CheckJudging",
     "Choice",
@@ -133,6 +135,7 @@ __getattr__, __dir__ = exports(
         ".attribution": ("Exposure",),
         ".bm25_1": ("Bm25V1",),
         ".bm25_2": ("Bm25V2",),
+        ".bm25_3": ("Bm25V3",),
         ".consolidation": (
             "Append",
             "ConsolidationPolicy",

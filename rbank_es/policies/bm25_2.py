@@ -127,6 +127,11 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
         return self.support > 0
 
     @property
+    def least_coverage(self) -> float:
+        """The least coverage as a number."""
+        return self.coverage
+
+    @property
     def formula(self) -> Formula:
         """The numbers of BM25 that the settings give."""
         return Formula(idf="lucene", k1=self.k1, b=self.b, columns=self.weights, parts=self.parts)
@@ -185,7 +190,7 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
         """Return the figures that an item must reach to be given for a query."""
         best = self.best_score(query, filters, index) if self.share_of_best and filters.unasked else None
         share = None if best is None else self.share_of_best
-        floor = Floor(score=self.floor or None, best=best, share_of_best=share, coverage=self.coverage or None)
+        floor = Floor(score=self.floor or None, best=best, share_of_best=share, coverage=self.least_coverage or None)
         return None if floor == Floor() else floor
 
     def _gains(self, rows: Iterable[Sequence[Any]]) -> dict[str, float]:

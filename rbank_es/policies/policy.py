@@ -90,6 +90,7 @@ POLICIES: Registry[type[Policy]] = Registry(
     {
         "retrieval:bm25-1": "rbank_es.policies.bm25_1:Bm25V1",
         "retrieval:bm25-2": "rbank_es.policies.bm25_2:Bm25V2",
+        "retrieval:bm25-3": "rbank_es.policies.bm25_3:Bm25V3",
         "retrieval:hybrid-1": "rbank_es.policies.hybrid_1:HybridV1",
         "retrieval:support-1": "rbank_es.policies.support_rank:SupportRanking",
         "retrieval:utility-1": "rbank_es.policies.utility_rank:UtilityRanking",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -27,6 +27,9 @@ from rbank_es.policies.policy import Policy, governing
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 from rbank_es.system.registry import checked_results, package_of
+
+if TYPE_CHECKING:
+    from rbank_es.policies.stem_relevance import Question, Reading
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 SILENT_EVENTS = frozenset(
@@ -108,10 +111,14 @@ class Filters(Struct, frozen=True, kw_only=True):
 
 
 class WordShare(Struct, frozen=True):
-    """One word of a query that an item has, and its share of the query's idf, from 0 to 1."""
+    """One word of a query that an item has, and its share of the query's idf, from 0 to 1.
+
+    `meant`: the word of an item as which it is read, because no item has the word itself.
+    """
 
     word: str
     share: float
+    meant: str | None = None
 
 
 def nearness_of(domains: Sequence[str], ontology: str | None) -> Nearness:
@@ -175,6 +182,18 @@ class ItemIndex(Protocol):
 
     def by_words(self, words: Sequence[QueryWord], formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return the best `k` items that pass the filters, as `word_relevance.rank_documents` defines them."""
+        ...
+
+    def question(self, query: str, reading: Reading) -> Question:
+        """Return what `stem_relevance.read_question` reads in a query among these items."""
+        ...
+
+    def by_stems(self, question: Question, formula: Formula, k: int, filters: Filters) -> WordRanking:
+        """Return the best `k` items that pass the filters, as `word_relevance.rank_documents` defines them by stems."""
+        ...
+
+    def neighbours(self, question: Question, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
+        """Return for each of some of these items how often it has which neighbouring words of a question."""
         ...
 
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:

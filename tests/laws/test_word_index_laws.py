@@ -250,12 +250,12 @@ def test_an_erased_text_leaves_no_term_of_its_own_in_the_postings(tmp_path: Path
         bank.append(born([kept[0], gone, *kept[1:]], "8b229e85-6015-4279-9bb1-97ccfff23b49"))
         bank.project()
         path = bank.log.derived_directory / READ_MODELS
-        terms = {term for table in ("word_terms", "recent_texts") for term in words_in(path, table)}
+        terms = {term for table in ("word_terms", "word_recent_texts") for term in words_in(path, table)}
         assert {"zanzibar", "secretislandnam", "secret"} <= terms
         bank.erase(item="gone", reason="asked for")
         bank.project()
         path = bank.log.derived_directory / READ_MODELS
-        left = {term for table in ("word_terms", "recent_texts") for term in words_in(path, table)}
+        left = {term for table in ("word_terms", "word_recent_texts") for term in words_in(path, table)}
         assert {"lamp", "tower"} <= left and not left & {"zanzibar", "secretislandnam", "secret"}
         assert b"zanzi" not in path.read_bytes().lower()
         with bank.as_of() as view:
@@ -263,7 +263,8 @@ def test_an_erased_text_leaves_no_term_of_its_own_in_the_postings(tmp_path: Path
 
 
 def words_in(path: Path, table: str) -> set[str]:
-    column = "term" if table == "word_terms" else "terms"
+    """The terms in a table of postings, or the words in that of spellings."""
+    column = "spelling" if table == "spellings" else "term" if table.endswith("_terms") else "terms"
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute(f"SELECT {column} FROM {table}")
         return {term for (terms,) in rows for term in terms.split("\n")}

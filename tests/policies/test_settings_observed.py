@@ -284,9 +284,18 @@ BY_WORDS = (
     | {"k1": Scenario(2, searched), "b": Scenario(1, searched), "support": Scenario(2, supported)}
     | {"pool": Scenario(1, supported, {"retrieval": {"support": 99, "coverage": 0, "share_of_best": 0}})}
 )
+BY_STEMS = BY_WORDS | {
+    "stop_words": Scenario("none", searched),
+    "typo": Scenario(0.5, partial(searched, query="genreal lamps")),
+    "pairs": Scenario(0, partial(searched, query="which lamps count")),
+    "pool": Scenario(1, partial(searched, query="which lamps lie"), UNFLOORED),
+    "unknown": Scenario(0, partial(searched, query="lamps of harbours")),
+    "support": Scenario(99, supported),
+}
 SCENARIOS: dict[str, dict[str, Scenario]] = {
     "retrieval:bm25-1": RETRIEVAL | {"stop_words": Scenario("english-2", searched)},
     "retrieval:bm25-2": BY_WORDS,
+    "retrieval:bm25-3": BY_STEMS,
     "retrieval:hybrid-1": BY_WORDS
     | {"model": Scenario("m", near), "fusion": Scenario("score", near, BY_M)}
     | {"rank_constant": Scenario(1, near, BY_M), "vector_weight": Scenario(3, near, BY_M)}

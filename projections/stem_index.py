@@ -1,0 +1,206 @@
+"""Rankings of active items by the stems of their words: of a view, by its postings, and of a refold, in memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain, islice
+from typing import Generic
+
+from rbank_es.policies.retrieval import Filters
+from rbank_es.policies.stem_relevance import (
+    Question,
+    Reading,
+    ReadText,
+    neighbours,
+    read_question,
+    read_text,
+    searched,
+)
+from rbank_es.policies.stems import LANGUAGES, require_stemmer
+from rbank_es.policies.word_relevance import Formula, WordRanking
+from rbank_es.projections.held_words import HeldToken, HeldWords, columns_of
+from rbank_es.projections.posting_search import Postings
+from rbank_es.projections.projection import json_of
+from rbank_es.projections.stem_tables import counted_stems, languages_of, spellings_near
+from rbank_es.projections.tokenizer import Tokenizer
+from rbank_es.projections.word_index import ActiveWords, Texts, WordIndex
+from rbank_es.state import ItemState
+
+_WITH_PARTS = Formula(parts=1.0)
+_TEXTS_READ = 32
+"""Texts that are read at once to find a spelling: mostly the first one has it."""
+_COLUMNS = """
+SELECT title, "desc", content, tags FROM candidates WHERE text IN (SELECT value FROM json_each(?)) ORDER BY text
+"""
+_COLUMNS_OF_ITEMS = """
+SELECT s.item, c.title, c."desc", c.content, c.tags FROM json_each(?) j
+CROSS JOIN item_states s ON s.item = j.value AND s.state = 'active' AND s.from_seq <= ?
+    AND (s.to_seq IS NULL OR s.to_seq > ?)
+CROSS JOIN candidates c ON c.text = s.text
+"""
+
+
+class ActiveStems(ABC, Generic[Texts]):
+    """The stems of active items: `stem_relevance.StemWords`. What is kept is of the last question."""
+
+    def __init__(self, words: ActiveWords[Texts]) -> None:
+        """Begin with the items by their stems. Raises `BadPolicy` without the stemmer that these are by."""
+        require_stemmer()
+        self._words = words
+        self._asked: tuple[str, Reading] | None = None
+        self._question: Question | None = None
+        self._neighbours: dict[str, dict[tuple[str, str], int]] = {}
+
+    def question(self, query: str, reading: Reading) -> Question:
+        """Return what `read_question` reads among the items."""
+        if self._question is None or self._asked != (query, reading):
+            self._asked, self._question = (query, reading), read_question(query, reading, self)
+            self._neighbours.clear()
+        return self._question
+
+    def by_stems(self, question: Question, formula: Formula, k: int, filters: Filters) -> WordRanking:
+        """Return the hits that `word_relevance.rank_documents` defines by stems."""
+        return self._words.by_terms(*searched(question), formula, k, filters)
+
+    def neighbours(self, question: Question, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
+        """Return for each of some items how often it has which neighbouring words of a question."""
+        if question is not self._question:
+            self._asked, self._question = None, question
+            self._neighbours.clear()
+        unread = [id for id in ids if id not in self._neighbours]
+        self._neighbours.update((id, neighbours(question, columns)) for id, columns in self._columns_of(unread))
+        return [self._neighbours[id] for id in ids]
+
+    def having(self, stem: str, formula: Formula) -> int:
+        """Return how many items have a stem."""
+        return self._words.having(stem, formula).having
+
+    @property
+    @abstractmethod
+    def languages(self) -> Sequence[str]:
+        """The languages of the items, the most frequent first; English where there is none."""
+
+    @abstractmethod
+    def near(self, word: str, most: int) -> Iterable[tuple[str, str]]:
+        """Return words that may be near to a word, with their stems."""
+
+    @abstractmethod
+    def has_spelling(self, spelling: str, stem: str) -> bool:
+        """Return whether an item has a word that is written so, with this stem."""
+
+    @abstractmethod
+    def _columns_of(self, ids: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+        """Yield id, and title, desc, content and tags, of active items."""
+
+    def _forget(self) -> None:
+        """Drop what is kept of a question: the items changed."""
+        self._asked = self._question = None
+        self._neighbours.clear()
+
+
+def _by_frequency(count: Callable[[int], int]) -> tuple[str, ...]:
+    """Return the languages that some text has, most frequent first; `count` returns the texts by number of language."""
+    counts = {name: count(number) for number, name in enumerate(LANGUAGES)}
+    return tuple(name for name in sorted(counts, key=lambda name: -counts[name]) if counts[name]) or LANGUAGES[:1]
+
+
+class StemIndex(ActiveStems[Postings]):
+    """The stems of the items active at a position. For the holder of the connection, inside of a transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, position: int) -> None:
+        """Read who is active. Raises `BadPolicy` without the stemmer that stems are by."""
+        self._index = WordIndex(connection, position, "stem")
+        super().__init__(self._index)
+        self._run, self._position = connection, position
+        self._spellings: dict[tuple[str, str], bool] = {}
+
+    def close(self) -> None:
+        """Drop what is in memory."""
+        self._index.close()
+
+    def refresh(self) -> None:
+        """Take in what other processes wrote to the file since. For the beginning of a transaction."""
+        self._index.refresh()
+
+    @cached_property
+    def languages(self) -> Sequence[str]:
+        """The languages of the items, the most frequent first; English where there is none."""
+        # As whole numbers, of a byte for each text: in Python, to look at each text would take 100 times as long.
+        known, active = languages_of(self._run), self._index.active
+        shown = int.from_bytes(known, "little") + int.from_bytes(b"\1" * len(known), "little")
+        of_active = shown & int.from_bytes(active[: len(known)], "little") * 255
+        numbers = of_active.to_bytes(len(known), "little")
+        return _by_frequency(lambda number: numbers.count(number + 1))
+
+    def near(self, word: str, most: int) -> Iterable[tuple[str, str]]:
+        """Return words that may be near to a word, with their stems."""
+        return spellings_near(self._run, word, most)
+
+    def has_spelling(self, spelling: str, stem: str) -> bool:
+        """Return whether an item has a word that is written so, with this stem."""
+        known = self._spellings.get((spelling, stem))
+        if known is None:
+            # Among parts of names, too.
+            pairs, active = self._index.having(stem, _WITH_PARTS).pairs(), self._index.active
+            texts = (text for text, _ in pairs if active[text])
+            found = any((spelling, stem) in text.spellings() for text in self._read(texts))
+            known = self._spellings[spelling, stem] = found
+        return known
+
+    def _read(self, texts: Iterator[int]) -> Iterator[ReadText]:
+        while some := [*islice(texts, _TEXTS_READ)]:
+            yield from map(read_text, self._run.execute(_COLUMNS, (json_of(some),)).fetchall())
+
+    def _columns_of(self, ids: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+        rows = self._run.execute(_COLUMNS_OF_ITEMS, (json_of(ids), self._position, self._position)).fetchall()
+        return ((id, columns) for id, *columns in rows)
+
+
+class HeldStems(ActiveStems[HeldToken]):
+    """The stems of items that come and go, with the words as they are written."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Begin without items. Raises `BadPolicy` without the stemmer that stems are by."""
+        self._held = HeldWords(tokenizer, lambda rows: map(counted_stems, map(read_text, rows)))
+        super().__init__(self._held)
+        self._languages = Counter[int]()
+        self._items: dict[str, Sequence[str]] = {}
+        # By length: those that may be meant, and how many items have each.
+        self._written = defaultdict[int, Counter[tuple[str, str]]](Counter)
+
+    def update(self, entries: Mapping[str, ItemState | None]) -> None:
+        """Take active items as they are now, by id; None for one that isn't active."""
+        self._held.update(entries)
+        for id, entry in entries.items():
+            if id in self._items:
+                self._count(self._items.pop(id), -1)
+            if entry is not None:
+                self._items[id] = columns_of(entry.item)
+                self._count(self._items[id], 1)
+        self._forget()
+
+    def _count(self, columns: Sequence[str], times: int) -> None:
+        text = read_text(columns)
+        self._languages[LANGUAGES.index(text.language)] += times
+        for spelling, stem in text.spellings():
+            self._written[len(spelling)][spelling, stem] += times
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """The languages of the items, the most frequent first; English where there is none."""
+        return _by_frequency(lambda number: self._languages[number])
+
+    def near(self, word: str, most: int) -> Iterable[tuple[str, str]]:
+        """Return words that may be near to a word, with their stems."""
+        return chain.from_iterable(self._written[chars] for chars in range(len(word) - most, len(word) + most + 1))
+
+    def has_spelling(self, spelling: str, stem: str) -> bool:
+        """Return whether an item has a word that is written so, with this stem."""
+        return self._written[len(spelling)][spelling, stem] > 0
+
+    def _columns_of(self, ids: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+        return ((id, self._items[id]) for id in ids)

@@ -1,0 +1,155 @@
+"""Retrieval policy bm25-3: bm25-2 over stems of eight languages and pairs of letters, forgiving of typos.
+
+Against bm25-2: a word that no item has is read as the nearest that one has. Words are cut to stems by the language of
+the text. Scripts without spaces are read by pairs of letters. Among the first hits, neighbouring words of the question
+count that stand beside each other. Length counts less, and a word that no item has counts less against an item.
+"""
+
+from __future__ import annotations
+
+from math import fsum
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from rbank_es import limits
+from rbank_es.errors import BadPolicy
+from rbank_es.policies.bm25_1 import Weight, ranked_again
+from rbank_es.policies.bm25_2 import Bm25V2
+from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, WordShare
+from rbank_es.policies.stem_relevance import AskedWord, Question, Reading, query_spellings, unknown_letters
+from rbank_es.policies.word_relevance import WordRanking
+
+COVERAGES = {"balanced": 0.4, "cautious": 0.5}
+"""The least coverage by name (docs/retrieval.md)."""
+
+
+class Bm25V3(Bm25V2, frozen=True, kw_only=True):
+    """BM25 over stems; scores are from 0 up, and ties are broken by item id."""
+
+    version: ClassVar[int] = 3
+
+    stop_words: Annotated[
+        str,
+        Meta(
+            description="Lists of words that count less: languages-1, of eight languages, by that of the query; or none. "
+            "Default: languages-1."
+        ),
+    ] = "languages-1"
+    b: Annotated[
+        float,
+        Meta(ge=0, le=1, description="How much a long item loses: BM25's b. Default: 0.5 (docs/retrieval.md)."),
+    ] = 0.5
+    typo: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Weight of a word of the query that no item has, read as the nearest one that an item has: one "
+            "edit away from five letters on, two from eight; 0 reads none so. Default: 0.9 (docs/retrieval.md).",
+        ),
+    ] = 0.9
+    pairs: Annotated[
+        Weight,
+        Meta(
+            description="Gain of a hit for each pair of neighbouring words of the query that stand beside each other "
+            "in it, times the idf of the rarer word; of two such places at most. Default: 0.5 (docs/retrieval.md)."
+        ),
+    ] = 0.5
+    pool: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=limits.SEARCH_HITS,
+            description="Hits that pairs and support move: the first so many by words. Default: 50, our own choice.",
+        ),
+    ] = 50
+    coverage: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | Literal["balanced", "cautious"],
+        Meta(
+            description="The least share of the query's idf (times the weights of its words) that an item's words must "
+            "cover; less is withheld, so that an unrelated question is given nothing. balanced is 0.4; cautious, 0.5, "
+            "gives less and errs less. Default: balanced (docs/retrieval.md). 0 turns it off."
+        ),
+    ] = "balanced"  # type: ignore[assignment]
+    unknown: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="Weight in coverage of a word in the query that no item has, if it is no stop word. "
+            "Default: 0.8 (docs/retrieval.md).",
+        ),
+    ] = 0.8
+    unknown_names: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="As unknown, of a name or number: a lesson seldom names the things that a question is about. A "
+            "name has a capital where no sentence begins. Default: 0.56 (docs/retrieval.md).",
+        ),
+    ] = 0.56
+
+    def __post_init__(self) -> None:
+        if self.stop_words not in ("languages-1", "none"):
+            raise BadPolicy(f"there is no list of stop words {self.stop_words!r}; there are: languages-1, none")
+
+    @property
+    def least_coverage(self) -> float:
+        """The least coverage as a number."""
+        return COVERAGES[self.coverage] if isinstance(self.coverage, str) else self.coverage
+
+    @property
+    def reading(self) -> Reading:
+        """The weights by which a question is read."""
+        light = 1.0 if self.stop_words == "none" else self.stop_weight
+        return Reading(light=light, typo=self.typo, formula=self.formula)
+
+    def words(self, query: str) -> tuple[str, ...]:
+        """Return the distinct words of a query, as they are written."""
+        return tuple(dict.fromkeys(query_spellings(query)))
+
+    def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
+        """Return at most `k` active items that pass the filters, best first. Raises `BadPolicy` without the stemmer."""
+        question = index.question(query, self.reading)
+        ranking = index.by_stems(question, self.formula, max(k, self.pool), filters)
+        shares = self._shares_of(question, ranking)
+        hits = [RankedItem(hit.id, hit.score, tuple(shares[at] for at in hit.matched)) for hit in ranking.hits]
+        first = hits[: self.pool]
+        if self.pairs and question.pairs:
+            first = self._moved(first, question, ranking, index)
+        if self.support:
+            first = ranked_again(first, len(first), index, "item, support", self._gains)
+        return [*first, *hits[self.pool :]][:k]
+
+    def _moved(
+        self, hits: list[RankedItem], question: Question, ranking: WordRanking, index: ItemIndex
+    ) -> list[RankedItem]:
+        """Return hits in order of their scores with what neighbouring words gain them."""
+        rarity = {asked.word: idf for asked, idf in zip(question.words, ranking.idf, strict=True)}
+        gains = {(a, b): self.pairs * max(rarity.get(a, 0.0), rarity.get(b, 0.0)) for a, b in question.pairs}
+        counted = index.neighbours(question, [hit.id for hit in hits])
+        moved = [
+            hit._replace(score=hit.score + fsum(gains[pair] * times for pair, times in counts.items()))
+            for hit, counts in zip(hits, counted, strict=True)
+        ]
+        return sorted(moved, key=lambda hit: (-hit.score, hit.id))
+
+    def _shares_of(self, question: Question, ranking: WordRanking) -> list[WordShare]:
+        """Return the share of each word in the whole question's idf; of one read as another, what that one covers."""
+        unknown, letters = self.formula.rarity(ranking.documents, 0), unknown_letters(question)
+        masses, whole = list[float](), list[float]()
+        for asked, idf in zip(question.words, ranking.idf, strict=True):
+            counts = asked.weight
+            if asked.stem is None:
+                counts *= self._unknown_weight(asked, question) * letters.get(asked.word, 1.0)
+            masses.append(counts * self._rarity(unknown if asked.stem is None else idf, ranking.documents))
+            whole.append(masses[-1] / self.typo if asked.meant else masses[-1])
+        total = fsum(whole) or 1.0
+        return [
+            WordShare(asked.word, mass / total, asked.meant) for asked, mass in zip(question.words, masses, strict=True)
+        ]
+
+    def _unknown_weight(self, asked: AskedWord, question: Question) -> float:
+        return 0.0 if asked.light else self.unknown_names if asked.word in question.names else self.unknown

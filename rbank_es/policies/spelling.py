@@ -1,0 +1,99 @@
+"""Spelling: the words of a text as they are written, in every script, and the edits between two of them.
+
+Scripts without spaces (Han, kana, hangul, Thai, Lao, Khmer, Myanmar) are read as pairs of neighbouring letters; one
+letter alone is itself. Names in other letters between them are words of their own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_DENSE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff"
+# Signs that `\w` leaves out and that belong to a word: accents, points, vowels of Indian scripts.
+_SIGNS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0970-\u0dff"
+_RUN = re.compile(rf"[{_DENSE}]+|(?:[^\W_{_DENSE}]|[{_SIGNS}])+")
+_FIRST_DENSE = re.compile(f"[{_DENSE}]").match
+# Accents of Latin, Greek and Cyrillic letters; elsewhere a mark may be a vowel.
+_ACCENTS = re.compile("(?<=[a-z\u0370-\u052f])[\u0300-\u036f]+")
+_ASCII_WORDS = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
+
+LEAST_TYPO_CHARS, LEAST_TWO_TYPO_CHARS = 5, 8
+"""Letters of a word that may have an edit, and two: a shorter word has too many neighbours."""
+
+
+def is_dense(word: str) -> bool:
+    """Return whether a word is of a script without spaces: a pair of its letters, or one letter."""
+    return word[:1] > "\u0dff" and _FIRST_DENSE(word) is not None
+
+
+def composed(text: str) -> str:
+    """Return a text in which letters that look the same are the same: full width, ligatures, accents (NFKC)."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def spelled(text: str) -> list[str]:
+    """Return the words of a composed text in order, with repetitions, in lower case; of a run without spaces its
+    pairs of letters.
+    """
+    if text.isascii():  # most are: a fifth of the cost
+        return text.translate(_ASCII_WORDS).split()
+    words: list[str] = []
+    for run in _RUN.findall(text.lower()):
+        if len(run) > 1 and is_dense(run):
+            words += map("".join, zip(run, run[1:], strict=False))
+        else:
+            words.append(run)
+    return words
+
+
+def fold(word: str) -> str:
+    """Return a word without the accents of Latin, Greek and Cyrillic letters."""
+    if word.isascii():
+        return word
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFD", word)))
+
+
+def edits_allowed(word: str) -> int:
+    """Return how many edits a word may be from another that is meant: 0, 1 or 2."""
+    if len(word) < LEAST_TYPO_CHARS or not word.isalpha() or is_dense(word):
+        return 0
+    return 1 if len(word) < LEAST_TWO_TYPO_CHARS else 2
+
+
+def letters_of(word: str) -> int:
+    """Return a set of the letters of a word, a bit for each of 61 classes: an edit changes two bits at most."""
+    bits = 0
+    for letter in word:
+        bits |= 1 << ord(letter) % 61  # a number that SQLite has no sign for
+    return bits
+
+
+def edits(a: str, b: str, most: int) -> int:
+    """Return the edits between two words (a letter more, less, or another; neighbours swapped): `most` + 1 for more."""
+    # What both begin and end with needs no edit, so most pairs end here.
+    start = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        start += 1
+    end = 0
+    for x, y in zip(reversed(a[start:]), reversed(b[start:]), strict=False):
+        if x != y:
+            break
+        end += 1
+    a, b = a[start : len(a) - end], b[start : len(b) - end]
+    if not a or not b:
+        return min(len(a) + len(b), most + 1)
+    before, row = [0], list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        new = [i]
+        for j, y in enumerate(b, 1):
+            cost = min(row[j] + 1, new[-1] + 1, row[j - 1] + (x != y))
+            if i > 1 and j > 1 and x == b[j - 2] and a[i - 2] == y:
+                cost = min(cost, before[j - 2] + 1)
+            new.append(cost)
+        if min(new) > most:
+            return most + 1
+        before, row = row, new
+    return min(row[-1], most + 1)
