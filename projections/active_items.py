@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanking
-from rbank_es.policies.stem_relevance import Question, Reading
+from rbank_es.policies.stem_relevance import AskedQuestion, QuestionWeights
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.projections.builder import in_memory
 from rbank_es.projections.held_words import HeldWords, columns_of
@@ -96,15 +96,15 @@ class ActiveItems:
         """Return the best items by the definition of word relevance."""
         return self._read().by_words(words, formula, k, filters)
 
-    def question(self, query: str, reading: Reading) -> Question:
+    def question(self, query: str, reading: QuestionWeights) -> AskedQuestion:
         """Return what is read in a query among the items."""
         return self._read_stems().question(query, reading)
 
-    def by_stems(self, question: Question, formula: Formula, k: int, filters: Filters) -> WordRanking:
+    def by_stems(self, question: AskedQuestion, formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return the best items by the definition of word relevance, by stems."""
         return self._read_stems().by_stems(question, formula, k, filters)
 
-    def neighbours(self, question: Question, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
+    def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         """Return for each of some items how often it has which neighbouring words of a question."""
         return self._read_stems().neighbours(question, ids)
 

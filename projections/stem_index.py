@@ -12,9 +12,9 @@ from typing import Generic
 
 from rbank_es.policies.retrieval import Filters
 from rbank_es.policies.stem_relevance import (
-    Question,
-    Reading,
-    ReadText,
+    AskedQuestion,
+    QuestionWeights,
+    SpelledText,
     neighbours,
     read_question,
     read_text,
@@ -51,22 +51,22 @@ class ActiveStems(ABC, Generic[Texts]):
         """Begin with the items by their stems. Raises `BadPolicy` without the stemmer that these are by."""
         require_stemmer()
         self._words = words
-        self._asked: tuple[str, Reading] | None = None
-        self._question: Question | None = None
+        self._asked: tuple[str, QuestionWeights] | None = None
+        self._question: AskedQuestion | None = None
         self._neighbours: dict[str, dict[tuple[str, str], int]] = {}
 
-    def question(self, query: str, reading: Reading) -> Question:
+    def question(self, query: str, reading: QuestionWeights) -> AskedQuestion:
         """Return what `read_question` reads among the items."""
         if self._question is None or self._asked != (query, reading):
             self._asked, self._question = (query, reading), read_question(query, reading, self)
             self._neighbours.clear()
         return self._question
 
-    def by_stems(self, question: Question, formula: Formula, k: int, filters: Filters) -> WordRanking:
+    def by_stems(self, question: AskedQuestion, formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return the hits that `word_relevance.rank_documents` defines by stems."""
         return self._words.by_terms(*searched(question), formula, k, filters)
 
-    def neighbours(self, question: Question, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
+    def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         """Return for each of some items how often it has which neighbouring words of a question."""
         if question is not self._question:
             self._asked, self._question = None, question
@@ -151,7 +151,7 @@ class StemIndex(ActiveStems[Postings]):
             known = self._spellings[spelling, stem] = found
         return known
 
-    def _read(self, texts: Iterator[int]) -> Iterator[ReadText]:
+    def _read(self, texts: Iterator[int]) -> Iterator[SpelledText]:
         while some := [*islice(texts, _TEXTS_READ)]:
             yield from map(read_text, self._run.execute(_COLUMNS, (json_of(some),)).fetchall())
 

@@ -11,8 +11,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from unicodedata import unidata_version
 
-from rbank_es.policies.spelling import letters_of
-from rbank_es.policies.stem_relevance import ReadText, read_text
+from rbank_es.policies.spelled_words import letters_of
+from rbank_es.policies.stem_relevance import SpelledText, read_text
 from rbank_es.policies.stems import LANGUAGES, STEMMER, installed_stemmer, stems_of
 from rbank_es.projections.search_tables import LENGTHS_TEXTS, PostingWriter
 from rbank_es.projections.tokenizer import CountedText, counted_columns
@@ -60,7 +60,7 @@ def index_stems(connection: sqlite3.Connection, after: int, upto: int) -> None:
     connection.executemany("INSERT OR IGNORE INTO spellings VALUES (?, ?, ?, ?)", rows)
 
 
-def counted_stems(text: ReadText) -> CountedText:
+def counted_stems(text: SpelledText) -> CountedText:
     """Return the counts of the stems of a text."""
     stem = stems_of(text.language).__getitem__
     title, desc, content, tags = text.columns

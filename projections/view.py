@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.events.items import Polarity
     from rbank_es.policies import Choice, Filters, Formula, QueryWord, RankedItem, RetrievalPolicy, WordRanking
-    from rbank_es.policies.stem_relevance import Question, Reading
+    from rbank_es.policies.stem_relevance import AskedQuestion, QuestionWeights
     from rbank_es.policies.vector_relevance import VectorRanking
     from rbank_es.projections.stem_index import StemIndex
     from rbank_es.projections.word_index import WordIndex
@@ -377,15 +377,15 @@ class _Index:
         """Return the best items by the definition of word relevance."""
         return self._words().by_words(words, formula, k, filters)
 
-    def question(self, query: str, reading: Reading) -> Question:
+    def question(self, query: str, reading: QuestionWeights) -> AskedQuestion:
         """Return what is read in a query among the items."""
         return self._stems().question(query, reading)
 
-    def by_stems(self, question: Question, formula: Formula, k: int, filters: Filters) -> WordRanking:
+    def by_stems(self, question: AskedQuestion, formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return the best items by the definition of word relevance, by stems."""
         return self._stems().by_stems(question, formula, k, filters)
 
-    def neighbours(self, question: Question, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
+    def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         """Return for each of some items how often it has which neighbouring words of a question."""
         return self._stems().neighbours(question, ids)
 

@@ -14,6 +14,7 @@ from rbank_es.cli.shared.output import Cell, echo, echo_table, styled, warn
 from rbank_es.errors import BadSearch
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count, safe_line
+from rbank_es.policies.retrieval import WordShare
 from rbank_es.projections.search_result import FoundItem
 from rbank_es.projections.view import View
 from rbank_es.system.nearest_name import hint
@@ -126,12 +127,19 @@ def _print_explained(found: Sequence[FoundItem]) -> None:
         echo(styled(f"    {'; '.join(each for each in facts if each)}", "dim"))
         shares = sorted((each for each in item.matched if each.share), key=lambda each: -each.share)
         if shares:
-            words = ", ".join(f"{safe_line(each.word)} {share_in_words(each.share)}" for each in shares)
+            words = ", ".join(f"{_word(each)} {share_in_words(each.share)}" for each in shares)
             echo(styled(f"    {words}", "dim"))
     if not found:
         echo("nothing found")
     elif all(item.coverage is None for item in found):
         echo(styled("the bank's policy doesn't tell which words count; bm25-2 does", "dim"))
+
+
+def _word(share: WordShare) -> str:
+    """Return a word of the query, and as which word of an item it is read where none has it."""
+    return (
+        safe_line(share.word) if share.meant is None else f"{safe_line(share.word)} (read as {safe_line(share.meant)})"
+    )
 
 
 def print_hits(found: Sequence[FoundItem]) -> None:

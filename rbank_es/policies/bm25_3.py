@@ -17,7 +17,7 @@ from rbank_es.errors import BadPolicy
 from rbank_es.policies.bm25_1 import Weight, ranked_again
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, WordShare
-from rbank_es.policies.stem_relevance import AskedWord, Question, Reading, query_spellings, unknown_letters
+from rbank_es.policies.stem_relevance import AskedQuestion, AskedWord, QuestionWeights, query_spellings, unknown_letters
 from rbank_es.policies.word_relevance import WordRanking
 
 COVERAGES = {"balanced": 0.4, "cautious": 0.5}
@@ -32,7 +32,7 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
     stop_words: Annotated[
         str,
         Meta(
-            description="Lists of words that count less: languages-1, of eight languages, by that of the query; or none. "
+            description="Lists of words that count less: languages-1, those of the query's language of eight; or none. "
             "Default: languages-1."
         ),
     ] = "languages-1"
@@ -101,10 +101,10 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
         return COVERAGES[self.coverage] if isinstance(self.coverage, str) else self.coverage
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> QuestionWeights:
         """The weights by which a question is read."""
         light = 1.0 if self.stop_words == "none" else self.stop_weight
-        return Reading(light=light, typo=self.typo, formula=self.formula)
+        return QuestionWeights(light=light, typo=self.typo, formula=self.formula)
 
     def words(self, query: str) -> tuple[str, ...]:
         """Return the distinct words of a query, as they are written."""
@@ -124,7 +124,7 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
         return [*first, *hits[self.pool :]][:k]
 
     def _moved(
-        self, hits: list[RankedItem], question: Question, ranking: WordRanking, index: ItemIndex
+        self, hits: list[RankedItem], question: AskedQuestion, ranking: WordRanking, index: ItemIndex
     ) -> list[RankedItem]:
         """Return hits in order of their scores with what neighbouring words gain them."""
         rarity = {asked.word: idf for asked, idf in zip(question.words, ranking.idf, strict=True)}
@@ -136,7 +136,7 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
         ]
         return sorted(moved, key=lambda hit: (-hit.score, hit.id))
 
-    def _shares_of(self, question: Question, ranking: WordRanking) -> list[WordShare]:
+    def _shares_of(self, question: AskedQuestion, ranking: WordRanking) -> list[WordShare]:
         """Return the share of each word in the whole question's idf; of one read as another, what that one covers."""
         unknown, letters = self.formula.rarity(ranking.documents, 0), unknown_letters(question)
         masses, whole = list[float](), list[float]()
@@ -151,5 +151,5 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
             WordShare(asked.word, mass / total, asked.meant) for asked, mass in zip(question.words, masses, strict=True)
         ]
 
-    def _unknown_weight(self, asked: AskedWord, question: Question) -> float:
+    def _unknown_weight(self, asked: AskedWord, question: AskedQuestion) -> float:
         return 0.0 if asked.light else self.unknown_names if asked.word in question.names else self.unknown

@@ -29,7 +29,7 @@ from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 from rbank_es.system.registry import checked_results, package_of
 
 if TYPE_CHECKING:
-    from rbank_es.policies.stem_relevance import Question, Reading
+    from rbank_es.policies.stem_relevance import AskedQuestion, QuestionWeights
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 SILENT_EVENTS = frozenset(
@@ -184,15 +184,15 @@ class ItemIndex(Protocol):
         """Return the best `k` items that pass the filters, as `word_relevance.rank_documents` defines them."""
         ...
 
-    def question(self, query: str, reading: Reading) -> Question:
+    def question(self, query: str, reading: QuestionWeights) -> AskedQuestion:
         """Return what `stem_relevance.read_question` reads in a query among these items."""
         ...
 
-    def by_stems(self, question: Question, formula: Formula, k: int, filters: Filters) -> WordRanking:
+    def by_stems(self, question: AskedQuestion, formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return the best `k` items that pass the filters, as `word_relevance.rank_documents` defines them by stems."""
         ...
 
-    def neighbours(self, question: Question, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
+    def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         """Return for each of some of these items how often it has which neighbouring words of a question."""
         ...
 

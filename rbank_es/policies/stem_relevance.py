@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.policies.spelling import composed, edits, edits_allowed, fold, is_dense, spelled
+from rbank_es.policies.spelled_words import composed, edits, edits_allowed, fold, is_dense, spelled
 from rbank_es.policies.stems import is_light, language_of, stems_of
 from rbank_es.policies.word_relevance import Formula, QueryWord
 from rbank_es.policies.words import compound_parts, names_of
@@ -30,7 +30,7 @@ _PAIRS_COUNTED = 2
 """Times that a pair of neighbours counts in one item."""
 
 
-class ReadText(NamedTuple):
+class SpelledText(NamedTuple):
     """A text by its language, the words of its columns (title, desc, content, tags), and those of its names' parts."""
 
     language: str
@@ -44,13 +44,13 @@ class ReadText(NamedTuple):
         return {(fold(word), stems[word]) for word in words if may_be_meant(word)}
 
 
-def read_text(columns: Sequence[str]) -> ReadText:
+def read_text(columns: Sequence[str]) -> SpelledText:
     """Return the words of title, desc, content and tags. A text that shows no language is read as English."""
     texts = [composed(text) for text in columns]
     words = tuple(map(spelled, texts))
     # A line break is in no name, so the parts of the columns are those of their lines.
     parts = compound_parts("\n".join(texts))
-    return ReadText(
+    return SpelledText(
         language_of([each for some in words for each in some]) or "english", words, spelled(" ".join(parts))
     )
 
@@ -60,7 +60,7 @@ def may_be_meant(word: str) -> bool:
     return len(word) >= _LEAST_MEANT_CHARS and word.isalpha() and not is_dense(word)
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class QuestionWeights(Struct, frozen=True, kw_only=True):
     """The weights by which a question is read: `light` is that of stop words.
 
     `typo` is the share of a weight that a word keeps which is read as its nearest; 0 reads none so.
@@ -84,7 +84,7 @@ class AskedWord(NamedTuple):
     light: bool = False
 
 
-class Question(NamedTuple):
+class AskedQuestion(NamedTuple):
     """The words of a question, each stem once; its neighbouring words; and those that name or number one thing."""
 
     words: tuple[AskedWord, ...]
@@ -120,7 +120,7 @@ def query_spellings(query: str) -> list[str]:
     return spelled(composed(query[: limits.QUERY_CHARS]))
 
 
-def read_question(query: str, reading: Reading, items: StemWords) -> Question:
+def read_question(query: str, reading: QuestionWeights, items: StemWords) -> AskedQuestion:
     """Return what a query searches for: its own words in order, then parts of names, at most `limits.QUERY_WORDS`."""
     text = composed(query[: limits.QUERY_CHARS])
     written = spelled(text)
@@ -139,10 +139,12 @@ def read_question(query: str, reading: Reading, items: StemWords) -> Question:
         if known is None or known.weight < asked.weight:
             found[stem or word] = asked
     pairs = dict.fromkeys(pairwise(written))
-    return Question(tuple(found.values()), tuple(pairs), names_of(text))
+    return AskedQuestion(tuple(found.values()), tuple(pairs), names_of(text))
 
 
-def _weighted(text: str, written: Sequence[str], reading: Reading, language: str) -> list[tuple[str, float, bool]]:
+def _weighted(
+    text: str, written: Sequence[str], reading: QuestionWeights, language: str
+) -> list[tuple[str, float, bool]]:
     """Return each word of a question with its weight, and whether it says little."""
     parts = spelled(" ".join(compound_parts(text)))
     light = {word: is_light(word, language) for word in (*written, *parts)}
@@ -171,7 +173,7 @@ def nearest(word: str, formula: Formula, items: StemWords) -> tuple[str, str] | 
     return None
 
 
-def neighbours(question: Question, columns: Iterable[str]) -> dict[tuple[str, str], int]:
+def neighbours(question: AskedQuestion, columns: Iterable[str]) -> dict[tuple[str, str], int]:
     """Return how often columns have neighbouring words of the question beside each other: twice counts most."""
     wanted, found = frozenset(question.pairs), dict[tuple[str, str], int]()
     for text in columns:
@@ -181,13 +183,13 @@ def neighbours(question: Question, columns: Iterable[str]) -> dict[tuple[str, st
     return found
 
 
-def searched(question: Question) -> tuple[list[QueryWord], list[tuple[str, ...]]]:
+def searched(question: AskedQuestion) -> tuple[list[QueryWord], list[tuple[str, ...]]]:
     """Return the words of a question, and the stems of each, as `word_relevance.rank_documents` takes them."""
     words = [QueryWord(each.word, each.weight) for each in question.words]
     return words, [() if each.stem is None else (each.stem,) for each in question.words]
 
 
-def unknown_letters(question: Question) -> Mapping[str, float]:
+def unknown_letters(question: AskedQuestion) -> Mapping[str, float]:
     """Return the share that a pair of letters counts which no item has: by those of its letters that are missing.
 
     A letter of a neighbouring pair that an item has isn't missing. A letter is half a word, and two pairs have it.

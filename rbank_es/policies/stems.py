@@ -22,7 +22,7 @@ from typing import Any
 from rbank_es import limits
 from rbank_es.data import shipped
 from rbank_es.errors import BadPolicy
-from rbank_es.policies.spelling import fold, is_dense
+from rbank_es.policies.spelled_words import fold, is_dense
 
 STEMMER = "3.1.1"
 """The release of `snowballstemmer` whose stems `bm25-3` goes by."""

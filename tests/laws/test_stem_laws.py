@@ -20,7 +20,14 @@ from rbank_es.events import Event, MemoriesExtracted
 from rbank_es.events.items import Item, ItemText
 from rbank_es.policies import Bm25V3, Filters, Formula, WordRanking
 from rbank_es.policies.retrieval import ItemFacts
-from rbank_es.policies.stem_relevance import Question, Reading, neighbours, read_question, read_text, searched
+from rbank_es.policies.stem_relevance import (
+    AskedQuestion,
+    QuestionWeights,
+    neighbours,
+    read_question,
+    read_text,
+    searched,
+)
 from rbank_es.policies.stems import LANGUAGES, stems_of
 from rbank_es.policies.word_relevance import Document, rank_documents
 from rbank_es.projections.active_items import ActiveItems
@@ -120,15 +127,15 @@ class Plain:
 
     # ---------------------------------------------------------------- as an index of items
 
-    def question(self, query: str, reading: Reading) -> Question:
+    def question(self, query: str, reading: QuestionWeights) -> AskedQuestion:
         return read_question(query, reading, self)
 
-    def by_stems(self, question: Question, formula: Formula, k: int, wanted: Filters) -> WordRanking:
+    def by_stems(self, question: AskedQuestion, formula: Formula, k: int, wanted: Filters) -> WordRanking:
         words, stems = searched(question)
         passing = {id for id, facts in self.facts.items() if wanted.admits(facts) and id not in wanted.without}
         return rank_documents(words, stems, formula, k, self.documents(), passing)
 
-    def neighbours(self, question: Question, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
+    def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         return [neighbours(question, self.columns[id]) for id in ids]
 
 

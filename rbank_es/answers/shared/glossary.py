@@ -251,6 +251,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "model": (NAME, "the agent's model; null: unknown"),
     "policies.name": (NAME, "the policy in force"),
     "Measure.name": (NAME, "the measure"),
+    "meant": (TEXT, "the word of an item as which it is read; null: as it is written"),
     "near": (NAME, "how the item's domains relate to the query's: own, none, other; null: not asked"),
     "near_rejected": (LIST, "ids of the rejected items because of which a pending item waits"),
     "never_used": (NUMBER, "of `for_agents`, items that no run was given"),
