@@ -166,15 +166,15 @@ class WordIndex(ActiveWords[Postings]):
         """Return the search of some terms: the last one, if it was of the same."""
         last = self._search
         if last is None or (last.terms, last.formula) != (terms, formula):
-            texts = RankedTexts(self._lengths, self._average, self._frequencies(formula), self._active, self._norms)
+            texts = RankedTexts(self._lengths, self._average, self._frequencies(formula), self.active, self._norms)
             last = self._search = PostingSearch(terms, formula, texts)
         return last
 
     def _frequencies(self, formula: Formula) -> array[float]:
         """Return the weighted frequency of each code."""
         if formula not in self._weighted:
-            counts = f'SELECT title, "desc", content, tags, parts FROM {self._terms}_counts ORDER BY code'
-            codes = self._run.execute(counts)
+            sql = f'SELECT title, "desc", content, tags, parts FROM {self._terms}_counts ORDER BY code'
+            codes = self._run.execute(sql)
             self._weighted[formula] = array("d", (formula.frequency(counts, counts[-1]) for counts in codes))
         return self._weighted[formula]
 
