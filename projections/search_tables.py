@@ -174,7 +174,8 @@ class PostingWriter:
     """The postings of one file, to be extended by texts in order of their numbers."""
 
     def __init__(self, connection: sqlite3.Connection, of: Terms) -> None:
-        self._run, self._of = connection, of
+        self._run = connection
+        self._of: Terms = of
         self._upto = _last_text(connection, "candidates", "text")
         self._codes = _Codes(connection, of)
         self._numbers = _Numbers(connection, of)

@@ -6,7 +6,6 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import chain, islice
 from typing import Generic
 
@@ -117,6 +116,7 @@ class StemIndex(ActiveStems[Postings]):
         super().__init__(self._index)
         self._run, self._position = connection, position
         self._spellings: dict[tuple[str, str], bool] = {}
+        self._languages: tuple[str, ...] | None = None
 
     def close(self) -> None:
         """Drop what is in memory."""
@@ -126,9 +126,14 @@ class StemIndex(ActiveStems[Postings]):
         """Take in what other processes wrote to the file since. For the beginning of a transaction."""
         self._index.refresh()
 
-    @cached_property
+    @property
     def languages(self) -> Sequence[str]:
         """The languages of the items, the most frequent first; English where there is none."""
+        if self._languages is None:
+            self._languages = self._counted_languages()
+        return self._languages
+
+    def _counted_languages(self) -> tuple[str, ...]:
         # As whole numbers, of a byte for each text: in Python, to look at each text would take 100 times as long.
         known, active = languages_of(self._run), self._index.active
         shown = int.from_bytes(known, "little") + int.from_bytes(b"\1" * len(known), "little")

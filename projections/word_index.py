@@ -114,7 +114,7 @@ class WordIndex(ActiveWords[Postings]):
     def __init__(self, connection: sqlite3.Connection, position: int, terms: Terms = "word") -> None:
         """Read who is active; words are read as they are asked for."""
         super().__init__(Tokenizer())
-        self._terms = terms
+        self._terms: Terms = terms
         self._run, self._position = connection, position
         self._facts = facts_at(connection, position)
         self._sets = fact_sets(connection, position)

@@ -54,6 +54,7 @@ from rbank_es.policies import Filters, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.admission import origin_of
 from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
+from rbank_es.policies.bm25_3 import Bm25V3
 from rbank_es.policies.packed_items import pack_items
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.state import State, counted_uses_of, fold, items_above, items_of_task
@@ -62,7 +63,7 @@ from rbank_es.system.progress import OnProgress
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
 
-_BY_WORDS = (Bm25V1, Bm25V2)
+_BY_WORDS = (Bm25V1, Bm25V2, Bm25V3)
 """Policies that rank by words alone where no setting weighs outcomes; others may also by what uses have proven."""
 
 _EXPECTED = 1_000

@@ -64,7 +64,7 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
             description="Hits that pairs and support move: the first so many by words. Default: 50, our own choice.",
         ),
     ] = 50
-    coverage: Annotated[
+    coverage: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride]
         Annotated[float, Meta(ge=0, le=1)] | Literal["balanced", "cautious"],
         Meta(
             description="The least share of the query's idf (times the weights of its words) that an item's words must "
