@@ -33,7 +33,10 @@ AGENTS = frozenset({"run", "guide", "judge", "rerun", "doctor", "demo"})
 """Commands that load dspy."""
 OF_AGENTS = ("executors", "extraction", "judging", "loop", "models", "rerun", "sandbox")
 """Packages that load dspy."""
-FACES = ("rbank_es.agents.langchain_middleware",)
+FACES = {
+    f"rbank_es.agents.{name}"
+    for name in ("agents_sdk", "dspy_program", "langchain_middleware", "pytest_plugin", "verdicts_of_tests")
+}
 """Modules that load a framework, and that no command uses."""
 ON_USE = ("pyoxigraph", "rdflib.plugins.stores.memory")
 """Modules that many commands load when they have a query: a quarter of a second."""

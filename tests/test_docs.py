@@ -52,13 +52,15 @@ def blocks_of(document: Path) -> Iterator[Block]:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with the sample bank and nothing else, and the program on the path."""
-    program = tmp_path / ".bin" / "rbank-es"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m rbank_es "$@"\n')
-    program.chmod(0o755)
+    """A directory with the sample bank and nothing else, and the program on the path, and pytest with its plugin."""
+    programs = tmp_path / ".bin"
+    programs.mkdir()
+    plugin = "-p no:rbank -p rbank_es.agents.pytest_plugin"  # as if it were installed, whether or not it is
+    for name, started in (("rbank-es", "rbank_es"), ("pytest", f"pytest {plugin}")):
+        (programs / name).write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m {started} "$@"\n')
+        (programs / name).chmod(0o755)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("RBANK_HOME", raising=False)

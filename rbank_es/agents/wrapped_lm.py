@@ -19,20 +19,18 @@ _ENTRIES = 64
 
 def recorded_lm(lm: Any, calls: ModelCalls) -> Any:
     """Return a copy of a `dspy.LM` that records each call; retries inside of dspy are part of their call."""
-    if isinstance(key := lm.kwargs.get("api_key"), str):
-        calls.hide(key)
-    base: type = sys.modules["dspy"].BaseCallback if hasattr(sys.modules["dspy"], "BaseCallback") else _callback_base()
-    callback = type("RecordingCallback", (_Callback, base), {})(calls)
-    return lm.copy(callbacks=[*(lm.callbacks or []), callback])
+    return lm.copy(callbacks=[*(lm.callbacks or []), recording_callback(calls)])
 
 
-def _callback_base() -> type:
+def recording_callback(calls: ModelCalls) -> Any:
+    """Return a callback of DSPy that records the calls of each LM that has it."""
+    # DSPy is the user's, and loaded.
     base: type = sys.modules["dspy.utils.callback"].BaseCallback
-    return base
+    return type("RecordingCallback", (_Callback, base), {})(calls)
 
 
 class _Callback:
-    """The record of one LM's calls, from their start to their end."""
+    """The record of the calls of LMs, from their start to their end."""
 
     def __init__(self, calls: ModelCalls) -> None:
         self._calls = calls
@@ -41,6 +39,8 @@ class _Callback:
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Begin a call, with all that the LM sends: its own settings, too."""
+        if isinstance(key := instance.kwargs.get("api_key"), str):
+            self._calls.hide(key)
         given = {name: value for name, value in inputs.items() if name not in ("kwargs", "prompt", "messages")}
         messages = inputs.get("messages") or [{"role": "user", "content": inputs.get("prompt")}]
         settings = {**instance.kwargs, **given, **(inputs.get("kwargs") or {})}

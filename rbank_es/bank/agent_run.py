@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from threading import RLock
 from types import TracebackType
@@ -58,6 +58,9 @@ from rbank_es.system.forks import told_of_forks
 from rbank_es.system.registry import Registry
 
 Client = TypeVar("Client")
+
+told_of_runs: list[Callable[[VerdictActs, AgentRun], object]] = []
+"""Who is told of each run that begins in this process, and of its bank: the plugin of pytest, while it has a bank."""
 
 JUDGE_VERSION = "1"
 """The version of a judge that is no part of this project: its name says what it is."""
@@ -124,6 +127,11 @@ class AgentRun:
         texts = self._context.texts if self._context is not None else ()
         return "\n\n".join(text for text in texts if isinstance(text, str) and text)
 
+    @property
+    def calls(self) -> ModelCalls:
+        """The record of its calls of models, for what wraps a client."""
+        return self._calls
+
     def forget_parent(self) -> None:
         """See `Forkable.forget_parent`: the run stays that of the process that began it."""
         self._lock = RLock()
@@ -140,6 +148,8 @@ class AgentRun:
             try:
                 self._bank.append(self._started())
                 self._began = True
+                for told in told_of_runs:
+                    told(self._bank, self)
             except BaseException as error:
                 # An interruption may come when the start is on disk, and no `with` would end the run then.
                 self._left_by(error, only_if_begun=True)
