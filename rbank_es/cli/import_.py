@@ -62,23 +62,30 @@ def import_(bank: str, paths: tuple[str, ...], create: bool, dry_run: bool, watc
 
     What hooks of coding agents spooled for the bank is taken in before; see `rbank-es hook`.
     """
-    from rbank_es.exchange import import_paths
+    from rbank_es.exchange import ImportReport, import_paths
     from rbank_es.exchange.followed_files import states_of
 
     if watch and dry_run:
         raise click.UsageError("--dry-run only looks; leave out --watch.")
-    with _opened(bank, paths, create, dry_run) as (into, created):
+    named = [Path(path) for path in paths]
+    seen = dict(states_of(named)) if watch else {}
+    # A folder may be followed before an agent writes its first session.
+    waits = watch and not seen and all(path.is_dir() for path in named)
+    with _opened(bank, () if waits else paths, create, dry_run) as (into, created):
         if not dry_run:
             take_spool_in(into)
-        seen = dict(states_of([Path(path) for path in paths])) if watch else {}
         with Progress("importing") as progress:
-            report = import_paths(
-                into,
-                paths,
-                progress,
-                dry_run=dry_run,
-                skip_unreadable=skips_unreadable(),
-                on_notes=None if as_json else _print_notes,
+            report = (
+                ImportReport((), ())
+                if waits
+                else import_paths(
+                    into,
+                    paths,
+                    progress,
+                    dry_run=dry_run,
+                    skip_unreadable=skips_unreadable(),
+                    on_notes=None if as_json else _print_notes,
+                )
             )
         facts = {
             "bank": into.name,

@@ -92,6 +92,19 @@ def test_watch_imports_what_grows_and_what_comes_and_ctrl_c_ends_it(tmp_path: Pa
     assert whole["appended"] == 0
 
 
+def test_a_folder_is_watched_before_its_first_session(tmp_path: Path) -> None:
+    (tmp_path / "projects").mkdir()
+    process = start("import", "./bank", "projects", "--create", "--watch", cwd=tmp_path)
+    try:
+        read_until(process, "Ctrl-C")
+        write(tmp_path / "projects" / "a.jsonl", claude_lines(TURNS[:1]))
+        read_until(process, "a.jsonl: 1 new run")
+        assert interrupt(process).code == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_kill_9_of_an_import_at_random_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
