@@ -23,17 +23,25 @@ _PATTERNS: Sequence[tuple[tuple[str, ...], str]] = (
     (("PRIVATE KEY",), r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     (("earer ", "EARER "), r"(?i)(?<=bearer )\s*[-._~+/=A-Za-z0-9]{8,}"),
     (("asic ", "ASIC "), r"(?i)(?<=authorization: basic )\s*[A-Za-z0-9+/=]{6,}"),
+    # Behind the word alone only what no word looks like: base64 changes between small, large and digits.
+    (("asic ",), r"(?<=\b[Bb]asic )(?=(?:\w*?[a-z][A-Z0-9]){2})[A-Za-z0-9+/]{12,}={0,2}"),
     (("://",), r"(?<=://)[^\s/:@\"']*:[^\s/@\"']+(?=@)"),
 )
 _MARKED = tuple((mark, re.compile(pattern)) for marks, pattern in _PATTERNS for mark in marks)
 
 _NAMES = ("KEY", "TOKEN", "SECRET", "PASSW", "PASSPHRASE", "CREDENTIAL")
-_SMALL_NAMES = ("api_key", "apikey", "access_token", "auth_token", "client_secret", "secret_key", "password", "passwd")
+_SMALL_NAMES = (
+    *("api_key", "apikey", "api-key", "Api-Key", "API-Key", "API-KEY", "access_token", "auth_token", "session_token"),
+    *("client_secret", "secret_key", "secret_access_key", "SecretAccessKey", "SessionToken", "password", "passwd"),
+)
 _VALUE = r"""\\?["']?\s*[:=]\s*\\?["']?)((?!\$|\[key\])[^\s"'\\&;,)}<]{4,})"""
 _OF_VARIABLES = re.compile(rf"((?:_KEY|APIKEY|TOKEN|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIALS?)[A-Z0-9_]*{_VALUE}")
 _OF_FIELDS = re.compile(
-    rf"((?:api_?key|(?:access|auth)_token|client_secret|secret_key|passw(?:or)?d){_VALUE}", re.IGNORECASE
+    rf"((?:api[-_]?key|(?:access|auth|session)_?token|client_secret|secret_?(?:access_?)?key|passw(?:or)?d){_VALUE}",
+    re.IGNORECASE,
 )
+_OPTIONS = ("--password ", "--token ", "--api-key ", "--secret ")
+_OF_OPTIONS = re.compile(r"""(--(?:password|token|api-key|secret)\s+\\?["']?)((?![-$\[])[^\s"'\\]{6,})""")
 
 
 def redact_likely(text: str, hidden: tuple[str, ...] = ()) -> str:
@@ -44,7 +52,7 @@ def redact_likely(text: str, hidden: tuple[str, ...] = ()) -> str:
     for mark, pattern in _MARKED:
         if mark in text:
             text = pattern.sub(REDACTED, text)
-    for names, named in ((_NAMES, _OF_VARIABLES), (_SMALL_NAMES, _OF_FIELDS)):
+    for names, named in ((_NAMES, _OF_VARIABLES), (_SMALL_NAMES, _OF_FIELDS), (_OPTIONS, _OF_OPTIONS)):
         if any(name in text for name in names):
             text = named.sub(lambda found: found[1] + REDACTED, text)
     return redact(text, hidden) if hidden else text
