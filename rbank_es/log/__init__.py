@@ -24,7 +24,12 @@ from rbank_es.log.wrapper import LogWrapper
 from rbank_es.system.registry import Registry
 
 LOG_ENGINES: Registry[LogEngine] = Registry(
-    "log engine", {"file": "rbank_es.log.file.file_log:ENGINE", "memory": "rbank_es.log.memory.memory_log:ENGINE"}
+    "log engine",
+    {
+        "file": "rbank_es.log.file.file_log:ENGINE",
+        "memory": "rbank_es.log.memory.memory_log:ENGINE",
+        "postgresql": "rbank_es.log.postgres.postgres_engine:ENGINE",
+    },
 )
 """The engines by the scheme of their URLs.
 

@@ -211,11 +211,11 @@ class RowLog:
         with self._rows() as rows:
             return rows.text(ref.key) is not None
 
-    def _recorded(self, rows: Rows, prepared: Sequence[Prepared], expected: int | Expected) -> Appended:
+    def _recorded(self, rows: Rows, prepared: Sequence[Prepared], expected: int | Expected) -> ComposedRows:
         """Store a group behind the end, or return where it is already. For the holder of a `write` transaction."""
         end = self._end(rows)
         if known := groups.known_group(prepared, rows.positions, partial(self._stored_at, rows)):
-            return known
+            return ComposedRows(known, (), ())
         groups.refuse_erasure_records(prepared)
         groups.check_expected(self.place, expected, end.seq)
         return self._store(rows, prepared, end)
@@ -231,10 +231,10 @@ class RowLog:
         event = lines.event_of(rows.lines(seq - 1, seq, None, None, 1)[0][1])
         return event, resolved(event, partial(self._text, rows))
 
-    def _store(self, rows: Rows, prepared: Sequence[Prepared], end: End) -> Appended:
+    def _store(self, rows: Rows, prepared: Sequence[Prepared], end: End) -> ComposedRows:
         composed = self._composed(prepared, end, rows.keys)
         rows.add(composed.events, composed.texts, kinds_of(composed.appended.events))
-        return composed.appended
+        return composed
 
     def _composed(
         self, prepared: Sequence[Prepared], end: End, keys: Callable[[Collection[bytes]], dict[bytes, str]]
@@ -247,11 +247,11 @@ class RowLog:
         events, texts = group_rows(composed, end)
         return ComposedRows(Appended(end.seq + 1, events[-1].seq, composed.events), events, texts)
 
-    def _acknowledge(self, made: Appended) -> Appended:
+    def _acknowledge(self, made: ComposedRows) -> Appended:
         """Remember the head behind a group that is durable, so that a log without it is refused."""
-        if made.last > self._acknowledged.seq:
-            self._acknowledged.note(self.head(made.last))
-        return made
+        if made.events and made.events[-1].seq > self._acknowledged.seq:
+            self._acknowledged.note(Head(made.events[-1].seq, made.events[-1].digest.hex()))
+        return made.appended
 
     def take(self, stored: Iterable[bytes]) -> None:
         """Store the lines of another log, each checked, in this empty one. Raises `LogCorruption`, `UnknownEvent`."""
@@ -328,7 +328,7 @@ class RowLog:
                 return planned.carried_out(None, {}).erasure
             records = erasure.records_of(planned, reason, by)
             made = self._store(rows, self._prepared(records), self._end(rows))
-            planned = planned.carried_out(made, {})
+            planned = planned.carried_out(made.appended, {})
             self._rewrite(rows, erasure.Targets.of(records))
             clear_derived(self.derived_directory)
         self._acknowledge(made)

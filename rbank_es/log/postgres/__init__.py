@@ -1,0 +1,1 @@
+"""Logs on a PostgreSQL server: one bank for writers on several machines."""

@@ -1,0 +1,246 @@
+# ruff: noqa: D102  the methods without a docstring are documented in `EventLog`
+"""The log of a bank on a PostgreSQL server: appends in one round trip, leases, erasure, broken connections."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import psycopg
+from psycopg import errors as states
+
+from rbank_es import errors
+from rbank_es.events import ContentErased
+from rbank_es.events.event import Event
+from rbank_es.limits import postgres_limits as limits
+from rbank_es.log import groups
+from rbank_es.log.groups import Clock, Entropy, Prepared
+from rbank_es.log.postgres.postgres_rows import APPEND, PostgresRows, Writer, append_values
+from rbank_es.log.postgres.postgres_schema import BANK_GONE, HEAD_BEHIND, LEASE_TAKEN
+from rbank_es.log.postgres.postgres_server import ConnectionLost, Server
+from rbank_es.log.protocol import (
+    ANY,
+    EMPTY,
+    NOT_REACHED,
+    Ancestor,
+    Appended,
+    Erasing,
+    Erasure,
+    Expected,
+    Lease,
+    LogEngine,
+    Relative,
+    Storage,
+)
+from rbank_es.log.rows.line_rows import Access, ComposedRows, End, kinds_of
+from rbank_es.log.rows.row_log import RowLog
+from rbank_es.log.writer_errors import LeaseLost, LogBehind
+from rbank_es.system.files import BankCache
+
+_TABLES = "rbank.event, rbank.text"
+_STANDING = "the server's write-ahead log until it is recycled, its replicas, its backups"
+
+
+class PostgresLog(RowLog):
+    """A log on a server; see `EventLog` for its promises. Safe for many machines, processes and threads."""
+
+    scheme = "postgresql"
+
+    def __init__(
+        self,
+        engine: LogEngine,
+        server: Server,
+        name: str,
+        number: int,
+        bank_id: str,
+        ancestors: Sequence[Ancestor],
+        *,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self.engine, self.server, self.number = engine, server, number
+        cache = BankCache(bank_id, Path(f"{server.place}/{number}"))
+        super().__init__(bank_id, ancestors, f"{server.place}/{name}", cache, clock, entropy)
+        self._last: End | None = None
+        self._contended = 0
+        self._leases: dict[str, int] = {}
+
+    @contextmanager
+    def _rows(self, access: Access = "read") -> Iterator[PostgresRows]:
+        writer = Writer(self._acknowledged.seq, dict(self._leases), not self._contended)
+        if access == "read":
+            yield PostgresRows(self.server.execute, self.number, self.place, writer)
+            return
+        with self._refusals(), self.server.transaction(access) as db:
+
+            def execute(statement: str, values: Sequence[object]) -> psycopg.Cursor[tuple[object, ...]]:
+                return db.execute(statement.encode(), values, binary=True)
+
+            yield PostgresRows(execute, self.number, self.place, writer)
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Raise the error of a writer for one that `append` raised on the server."""
+        try:
+            yield
+        except psycopg.DatabaseError as error:
+            if error.sqlstate == LEASE_TAKEN:
+                raise LeaseLost(self.place, ", ".join(self._leases)) from error
+            if error.sqlstate == HEAD_BEHIND:
+                raise LogBehind(self.place, self._last.seq if self._last else 0, self.derived_directory) from error
+            if error.sqlstate == BANK_GONE:
+                raise errors.BankNotFound(self.place) from error
+            raise
+
+    def relatives(self) -> tuple[Relative, ...]:
+        known = {each.bank: Relative(each.bank, "", each.upto) for each in self.ancestors()}
+        statement = "SELECT id, name, ancestors FROM rbank.bank WHERE name NOT LIKE '.%%' AND no <> %s"
+        for bank, name, chain in self.server.execute(statement, (self.number,)):
+            place = f"{self.server.place}/{name}"
+            shared = [upto for parent, upto in chain if parent == self.bank_id]
+            if bank in known or shared:
+                known[bank] = Relative(bank, place, shared[0] if shared else known[bank].shared)
+        return tuple(known.values())
+
+    def storage(self) -> Storage:
+        statement = "SELECT coalesce(sum(octet_length(line)), 0)::bigint FROM rbank.event WHERE bank = %s"
+        row = self.server.execute(statement, (self.number,)).fetchone()
+        return Storage(1, 0, int(row[0]) if row else 0, 0)
+
+    # ---------------------------------------------------------------- writing
+
+    def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
+        prepared = self._prepared(events)
+        groups.refuse_repeated_ids([item.id for item in prepared if item.event.id])
+        ids, end = [item.id for item in prepared], time.monotonic() + limits.RETRY_S
+        sent = False
+        while True:
+            try:
+                # A connection that broke behind COMMIT: the ids, the writer's or drawn above, tell whether it came in.
+                if sent and (found := self._found(ids)):
+                    return found
+                sent = True
+                return self._in_one_trip(prepared, expected) or self._in_two_trips(prepared, expected)
+            except (ConnectionLost, states.SerializationFailure, states.DeadlockDetected) as error:
+                self._last = None
+                if time.monotonic() > end:
+                    if isinstance(error, ConnectionLost):
+                        raise
+                    raise errors.LogBusy(self.place, limits.RETRY_S) from error
+                time.sleep(limits.RETRY_PAUSE_S)
+
+    def _found(self, ids: Sequence[str]) -> Appended | None:
+        """Return the group with these ids, which the log has if its append came in, behind a sync."""
+        with self._rows() as rows:
+            found = rows.positions(ids)
+        if len(found) < len(ids):
+            return None
+        self.sync()
+        first, last = min(found.values()), max(found.values())
+        return Appended(first, last, tuple(self.read(after=first - 1, upto=last)))
+
+    def _in_one_trip(self, prepared: Sequence[Prepared], expected: int | Expected) -> Appended | None:
+        """Append behind the head of this handle's last append. Return None where others wrote, or an id is known."""
+        end = self._last
+        if self._contended:
+            self._contended -= 1
+            return None
+        wanted = 0 if expected is EMPTY else expected
+        if end is None or (expected is not ANY and wanted != end.seq):
+            return None
+        if any(isinstance(item.event, ContentErased) for item in prepared):
+            return None
+        with self._rows() as rows:
+            composed = self._composed(prepared, end, rows.keys)
+        writer = Writer(end.seq, dict(self._leases), True)
+        kinds = kinds_of(composed.appended.events)
+        values = append_values(self.number, end, composed.events, composed.texts, kinds, writer)
+        with suppress(states.UniqueViolation), self._refusals():
+            if self.server.once(APPEND, values):
+                return self._acknowledge(composed)
+            self._contended = limits.CONTENDED_APPENDS
+        return None
+
+    def _in_two_trips(self, prepared: Sequence[Prepared], expected: int | Expected) -> Appended:
+        """Lock the head row, then compose and append. Where writers contend, wait for the disk behind the lock."""
+        synced = not self._contended
+        with self._rows("write") as rows:
+            recorded = self._recorded(rows, prepared, expected)
+        if not synced or recorded.appended.duplicate:
+            self.sync()
+        return self._acknowledge(recorded)
+
+    def _acknowledge(self, made: ComposedRows) -> Appended:
+        if made.events:
+            last = made.events[-1]
+            self._last = End(last.seq, made.appended.events[-1].at, last.digest, None, ())
+        return super()._acknowledge(made)
+
+    def sync(self) -> None:
+        """See `EventLog.sync`. A synced commit flushes all that came before it; a replica has only what was flushed."""
+        if not self.server.is_replica:
+            self.server.execute(
+                "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'rbank', '')"
+            )
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[Lease]:
+        """See `EventLog.exclusive`. After a crash of its holder, a name is free when the lease has run out."""
+        number = self.server.once("SELECT rbank.take_lease(%s, %s, %s)", (self.number, name, limits.LEASE_S))
+        if number is None:
+            raise errors.LogBusy(self.place, 0)
+        ended = threading.Event()
+        keeper = threading.Thread(target=self._renew, args=(name, number, ended), daemon=True)
+        self._leases[name] = number
+        keeper.start()
+        try:
+            yield Lease(number)
+        finally:
+            ended.set()
+            keeper.join()
+            del self._leases[name]
+            with suppress(errors.LogError, psycopg.Error):
+                self._hold(name, number, 0)
+
+    def _renew(self, name: str, number: int, ended: threading.Event) -> None:
+        while not ended.wait(limits.LEASE_S / 3):
+            with suppress(errors.LogError, psycopg.Error):
+                if not self._hold(name, number, limits.LEASE_S):
+                    return  # another took over: the next append says so
+
+    def _hold(self, name: str, number: int, held_s: float) -> bool:
+        values = (self.number, name, number, held_s)
+        return bool(self.server.once("SELECT rbank.renew_lease(%s, %s, %s, %s)", values))
+
+    # ---------------------------------------------------------------- erasing
+
+    def erase(
+        self,
+        what: Erasing,
+        *,
+        reason: str = "",
+        by: str | None = None,
+        dry_run: bool = False,
+        rebuild: Callable[[], object] | None = None,
+    ) -> Erasure:
+        made = super().erase(what, reason=reason, by=by, dry_run=dry_run, rebuild=rebuild)
+        return msgspec.structs.replace(made, not_reached=f"{_STANDING}, {NOT_REACHED}")
+
+    def _require_erasable(self) -> None:
+        statement = (
+            "SELECT pg_has_role(c.relowner, 'USAGE'), pg_get_userbyid(c.relowner), current_user FROM pg_class c"
+            " WHERE c.oid = 'rbank.event'::regclass"
+        )
+        is_owner, owner, user = self.server.execute(statement).fetchone() or (False, "their owner", "this role")
+        if not is_owner:
+            raise errors.BadInput(
+                f"erasing rewrites tables, which only {owner} may do; {user} may not. Connect as {owner}"
+            )
+
+    def _remove_old_rows(self) -> None:
+        self.sync()  # where the commit was not waited for
+        self.server.vacuum(_TABLES)  # a plain VACUUM leaves the bytes of rows in their pages

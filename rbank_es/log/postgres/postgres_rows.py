@@ -1,0 +1,154 @@
+# ruff: noqa: D102  the methods without a docstring are documented in `Rows`
+"""The statements for the rows of one bank on a server; see `Rows`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from rbank_es.errors import BankNotFound
+from rbank_es.limits import postgres_limits as limits
+from rbank_es.log import lines
+from rbank_es.log.rows.line_rows import End, LineRow, TextRow
+
+Execute = Callable[[str, Sequence[object]], psycopg.Cursor[tuple[Any, ...]]]
+
+LOCK_HEAD = "SELECT * FROM rbank.lock_head(%s, %s, %s, %s)"
+APPEND = (
+    "SELECT rbank.append(%s, %s, %s, %s, %s::uuid[], %s::text[], %s::text[], %s::bytea[], %s::bytea[], %s::text[],"
+    " %s::bigint[], %s::integer[], %s::bytea[], %s::bytea[], %s::text[], %s::text[], %s::bigint[], %s, %s)"
+)
+
+
+class Writer(NamedTuple):
+    """What each append of a handle carries: the position that it remembers, its leases, when it waits for the disk.
+
+    `synced`: in the commit; else it is acknowledged after a sync of its own.
+    """
+
+    remembered: int
+    leases: Mapping[str, int]
+    synced: bool
+
+
+def append_values(
+    bank: int, end: End, events: Sequence[LineRow], texts: Sequence[TextRow], kinds: Collection[str], writer: Writer
+) -> list[object]:
+    """Return the arguments of `APPEND` for rows behind an end."""
+    return [
+        bank,
+        end.seq,
+        end.digest,
+        lines.event_of(events[-1].line).at,
+        [UUID(row.id) for row in events],
+        [row.type for row in events],
+        [row.run for row in events],
+        [row.digest for row in events],
+        [row.line for row in events],
+        [row.key for row in texts],
+        [row.seq for row in texts],
+        [row.number for row in texts],
+        [row.digest for row in texts],
+        [row.line for row in texts],
+        [*kinds],
+        [*writer.leases],
+        [*writer.leases.values()],
+        writer.synced,
+        int(limits.LOCK_WAIT_S * 1000),
+    ]
+
+
+class PostgresRows:
+    """The rows of a bank. In a transaction that writes, the head row is locked by `end`."""
+
+    def __init__(self, execute: Execute, bank: int, place: str, writer: Writer) -> None:
+        self._execute, self._bank, self._place, self._writer = execute, bank, place, writer
+        self._end: End | None = None
+        self._known = dict[int, bytes | None]()
+
+    def _one(self, statement: str, *values: object) -> Any:
+        row = self._execute(statement, values).fetchone()
+        return row[0] if row else None
+
+    def position(self) -> int:
+        found = self._one("SELECT seq FROM rbank.bank WHERE no = %s", self._bank)
+        if found is None:
+            raise BankNotFound(self._place)
+        return int(found)
+
+    def end(self) -> End:
+        milliseconds = (int(limits.LOCK_WAIT_S * 1000), int(limits.STANDSTILL_S * 1000))
+        row = self._execute(LOCK_HEAD, (self._bank, self._writer.remembered, *milliseconds)).fetchone()
+        if row is None:
+            raise BankNotFound(self._place)
+        seq, at, digest, kinds, line, remembered = row
+        self._known[self._writer.remembered] = remembered
+        self._end = End(seq, at, digest, line, kinds)
+        return self._end
+
+    def lines(
+        self, after: int, upto: int, types: Collection[str] | None, run: str | None, most: int
+    ) -> Sequence[tuple[int, bytes]]:
+        where, values = "bank = %s AND seq > %s AND seq <= %s", list[object]((self._bank, after, upto))
+        if types is not None:
+            where, values = f"{where} AND type = ANY(%s)", [*values, list(types)]
+        if run is not None:
+            where, values = f"{where} AND run = %s", [*values, run]
+        return self._execute(
+            f"SELECT seq, line FROM rbank.event WHERE {where} ORDER BY seq LIMIT {most}", values
+        ).fetchall()
+
+    def page(self, after: int, most: int) -> Sequence[LineRow]:
+        found = self._execute(
+            "SELECT seq, id::text, type, run, digest, line FROM rbank.event WHERE bank = %s AND seq > %s"
+            " ORDER BY seq LIMIT %s",
+            (self._bank, after, most),
+        )
+        return [LineRow(*row) for row in found]
+
+    def texts(self, after: int, upto: int) -> Iterable[tuple[int, bytes]]:
+        where = "bank = %s AND seq > %s AND seq <= %s ORDER BY seq, number"
+        return self._execute(f"SELECT seq, line FROM rbank.text WHERE {where}", (self._bank, after, upto)).fetchall()
+
+    def digest(self, seq: int) -> bytes | None:
+        if seq not in self._known:
+            self._known[seq] = self._one("SELECT digest FROM rbank.event WHERE bank = %s AND seq = %s", self._bank, seq)
+        return self._known[seq]
+
+    def positions(self, ids: Sequence[str]) -> dict[str, int]:
+        statement = "SELECT id::text, seq FROM rbank.event WHERE bank = %s AND id = ANY(%s::uuid[])"
+        return dict(self._execute(statement, (self._bank, [UUID(each) for each in ids])).fetchall())
+
+    def text(self, key: str) -> bytes | None:
+        found: bytes | None = self._one("SELECT line FROM rbank.text WHERE bank = %s AND key = %s", self._bank, key)
+        return found
+
+    def keys(self, digests: Collection[bytes]) -> dict[bytes, str]:
+        statement = "SELECT digest, key FROM rbank.text WHERE bank = %s AND digest = ANY(%s::bytea[])"
+        return dict(self._execute(statement, (self._bank, list(digests))).fetchall())
+
+    def erasures(self) -> int:
+        return int(self._one("SELECT epoch FROM rbank.bank WHERE no = %s", self._bank) or 0)
+
+    def add(self, events: Sequence[LineRow], texts: Sequence[TextRow], kinds: Collection[str]) -> None:
+        end = self._end or self.end()
+        # Not waited for: it is sent with the COMMIT. The head row is locked, so it can't be elsewhere.
+        self._execute(APPEND, append_values(self._bank, end, events, texts, kinds, self._writer))
+        last = events[-1]
+        self._end = End(last.seq, "", last.digest, last.line, kinds)
+
+    def rewrite(self, events: Sequence[tuple[int, bytes]], texts: Sequence[tuple[str, bytes]]) -> None:
+        self._execute(
+            "UPDATE rbank.event e SET line = w.line FROM unnest(%s::bigint[], %s::bytea[]) w(seq, line)"
+            " WHERE e.bank = %s AND e.seq = w.seq",
+            ([seq for seq, _ in events], [line for _, line in events], self._bank),
+        )
+        # Without a digest: a text that is appended again is stored again, under another key.
+        self._execute(
+            "UPDATE rbank.text t SET line = w.line, digest = NULL FROM unnest(%s::text[], %s::bytea[]) w(key, line)"
+            " WHERE t.bank = %s AND t.key = w.key",
+            ([key for key, _ in texts], [line for _, line in texts], self._bank),
+        )

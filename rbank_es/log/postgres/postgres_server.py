@@ -1,0 +1,161 @@
+"""Connections to a database: a pool for each, shared by all its banks, and the errors of a server as those of a log.
+
+No session keeps a setting, a lock or a prepared statement, so each transaction may go to another one, as poolers do.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import errors as states
+
+from rbank_es import errors
+from rbank_es.limits import postgres_limits as limits
+from rbank_es.log.postgres import postgres_schema
+from rbank_es.log.rows.line_rows import Access
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+class ConnectionLost(errors.LogUnavailable):
+    """A connection broke, or the server refused for a moment: whether the last transaction came in is unknown."""
+
+
+class Server:
+    """A database: its place for people to read, and the connections of this process, each with one user at a time."""
+
+    def __init__(self, conninfo: str, place: str) -> None:
+        self.place, self._conninfo = place, conninfo
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid, self._free, self._mine = os.getpid(), list[Connection](), threading.local()
+        self._is_checked = self.is_replica = False
+
+    def _connect(self) -> Connection:
+        db: Connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+        if not self._is_checked:
+            self._check(db)
+        return db
+
+    def _check(self, db: Connection) -> None:
+        """Refuse a server that would lose or change what it acknowledged."""
+        row = db.execute("SELECT current_setting('fsync'), current_setting('server_encoding'), pg_is_in_recovery()")
+        fsync, encoding, self.is_replica = row.fetchone() or ("off", "", False)
+        if fsync != "on":
+            raise errors.BadInput(f"{self.place} runs with fsync = {fsync}, so it may lose what it acknowledged")
+        if encoding != "UTF8":
+            raise errors.BadInput(f"{self.place} has the encoding {encoding}; make a database with UTF8")
+        self._is_checked = True
+
+    @contextmanager
+    def _connection(self, *, own: bool = False, fresh: bool = False) -> Iterator[Connection]:
+        """Give a connection: an `own` one for a transaction; `fresh` leaves those that a restart of the server ended."""
+        if self._pid != os.getpid():
+            self._begin()  # a connection of the parent is not ours
+        bound: Connection | None = getattr(self._mine, "db", None)
+        if bound is not None and not own:  # this thread is in a transaction: another connection might not be had
+            yield bound
+            return
+        if fresh:
+            self._free.clear()
+        db: Connection | None = None
+        with self._translated():
+            try:
+                try:
+                    db = self._free.pop()
+                except IndexError:
+                    db = self._connect()
+                yield db
+            finally:
+                if db is not None:
+                    idle = not db.closed and db.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+                    if idle and len(self._free) < limits.POOLED_CONNECTIONS:
+                        self._free.append(db)
+                    else:
+                        db.close()
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run one statement, which only reads or may run twice, and return its rows; again where a connection broke."""
+        try:
+            with self._connection() as db:
+                return db.execute(statement.encode(), values, binary=True)
+        except ConnectionLost:
+            if getattr(self._mine, "db", None) is not None:
+                raise
+        with self._connection(fresh=True) as db:
+            return db.execute(statement.encode(), values, binary=True)
+
+    def once(self, statement: str, values: Sequence[object]) -> Any:
+        """Run one statement that may not run twice, and return the first value of its row."""
+        with self._connection() as db:
+            row = db.execute(statement.encode(), values, binary=True).fetchone()
+            return row[0] if row else None
+
+    @contextmanager
+    def transaction(self, access: Access) -> Iterator[Connection]:
+        """Give a connection in a transaction, which statements of this thread share until its end.
+
+        What a `write` executes last is sent with the COMMIT, in one round trip.
+        """
+        with ExitStack() as stack:
+            db = stack.enter_context(self._connection(own=True))
+            snapshot = access == "snapshot"
+            db.isolation_level = psycopg.IsolationLevel(3 if snapshot else 2)  # of BEGIN, not of the session
+            db.read_only = True if snapshot else None
+            if access == "write":
+                stack.enter_context(db.pipeline())
+            stack.enter_context(db.transaction())
+            outer, self._mine.db = getattr(self._mine, "db", None), db
+            try:
+                yield db
+            finally:
+                self._mine.db = outer
+
+    def has_tables(self) -> bool:
+        """Return whether there are tables of banks. Raises `BadInput` for those of a later release, or to migrate."""
+        with self._connection() as db:
+            number = postgres_schema.version_of(db)
+        if 0 < number < len(postgres_schema.MIGRATIONS):
+            raise errors.BadInput(
+                f"the tables of {self.place} have version {number}: let their owner make a bank there, to migrate them"
+            )
+        return number > 0
+
+    def name_bank(self, number: int, name: str) -> bool:
+        """Give a draft its name; return whether that was free."""
+        try:
+            self.once("SELECT rbank.name_bank(%s, %s)", (number, name))
+        except states.UniqueViolation:
+            return False
+        return True
+
+    def vacuum(self, tables: str) -> None:
+        """Rewrite tables whole, so that the pages hold no old row."""
+        with self._connection() as db:
+            db.execute(f"VACUUM FULL {tables}".encode())
+
+    def bring_up(self) -> None:
+        """Make the tables of banks, or migrate them, where they are not of this release."""
+        with self._connection() as db, db.transaction():
+            if postgres_schema.version_of(db) < len(postgres_schema.MIGRATIONS):
+                postgres_schema.bring_up(db)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Raise the error of a log for one of the server."""
+        try:
+            yield
+        except (states.LockNotAvailable, states.QueryCanceled) as error:
+            raise errors.LogBusy(self.place, limits.LOCK_WAIT_S) from error
+        except (states.DiskFull, states.InsufficientPrivilege, states.ReadOnlySqlTransaction) as error:
+            raise errors.LogUnavailable(self.place, "write to", error) from error
+        except (states.InvalidPassword, states.InvalidAuthorizationSpecification, states.InvalidCatalogName) as error:
+            raise errors.LogUnavailable(self.place, "connect to", error) from error
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise ConnectionLost(self.place, "reach", error) from error

@@ -1,0 +1,44 @@
+"""The server of these tests: one for each version that is here, started once, as an unprivileged user."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.postgres_server import Pooler, PostgresServer, binaries
+
+MISSING = "no PostgreSQL server is installed (initdb, postgres): the tests of postgresql: banks are left out"
+
+
+def left_out(reason: str) -> None:
+    """Leave a test out with a reason; in CI, fail."""
+    pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    """The server of the newest version that is here."""
+    found = binaries()
+    if not found:
+        left_out(MISSING)
+    made = PostgresServer(list(found.values())[-1])
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="session")
+def pooler(server: PostgresServer) -> Iterator[Pooler]:
+    """A pgbouncer with fewer connections than writers."""
+    if not Pooler.is_here():
+        left_out("pgbouncer is not installed: the tests of a pooler are left out")
+    made = Pooler(server, connections=3)
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "cache"))
