@@ -88,6 +88,11 @@ class PostgresServer:
             self._process.wait(60)
             self._process = None
 
+    def crash_and_start(self) -> None:
+        """Stop the server as a crash does, and start it again."""
+        self.stop(signal.SIGQUIT)
+        self.start()
+
     def remove(self) -> None:
         """Stop the server and remove all of it."""
         self.stop(signal.SIGQUIT)

@@ -156,7 +156,7 @@ def test_examples_run(document: Path, desk: Path, request: pytest.FixtureRequest
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_fences_name_a_language_that_is_known(document: Path) -> None:
     """An example in a language that is spelled otherwise would not be run: only these are."""
-    known = {"python", "console", "sh", "jsonl", "text", "toml", ""}
+    known = {"python", "console", "sh", "sql", "jsonl", "text", "toml", ""}
     assert {block.language for block in blocks_of(document)} <= known
 
 

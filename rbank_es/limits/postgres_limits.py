@@ -1,7 +1,7 @@
 """Limits of logs on a PostgreSQL server."""
 
 # Seconds for which a writer waits for the head row of a bank before `LogBusy`: others hold it for milliseconds.
-LOCK_WAIT_S = 30.0
+HEAD_WAIT_S = 30.0
 # Seconds after which the server ends a transaction that stands still while it holds a head row: others wait meanwhile.
 STANDSTILL_S = 5.0
 # Seconds for which a writer tries again where connections break: a server restarts, or another takes over, within them.

@@ -10,6 +10,7 @@ EXTRAS = {
     **dict.fromkeys(("rdflib", "pyoxigraph"), "ontology"),
     **dict.fromkeys(("dspy", "deno", "regex"), "agent"),
     "scipy": "experiments",
+    "psycopg": "postgres",
     **dict.fromkeys(("pandas", "polars", "pyarrow"), "frames"),
     **dict.fromkeys(("opentelemetry", "google"), "otlp"),
 }
@@ -19,6 +20,7 @@ PURPOSES = {
     "ontology": "reading an ontology, or asking one in SPARQL,",
     "agent": "running an agent, or calling a model over dspy,",
     "experiments": "a report of an experiment",
+    "postgres": "a bank on a PostgreSQL server",
     "frames": "a frame or a Parquet file",
     "otlp": "reading OpenTelemetry's protobuf",
 }

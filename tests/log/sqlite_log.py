@@ -124,7 +124,7 @@ class SqliteLog(RowLog):
         super().__init__(str(bank_id), ancestors, place, BankCache(str(bank_id), path), clock, entropy)
 
     @contextmanager
-    def _rows(self, access: Access = "read") -> Iterator[SqliteRows]:
+    def rows(self, access: Access = "read") -> Iterator[SqliteRows]:
         with _connected(self.path, self.place, "BEGIN IMMEDIATE" if access == "write" else "BEGIN") as db:
             yield SqliteRows(db)
 

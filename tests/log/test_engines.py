@@ -163,7 +163,7 @@ def test_an_engine_from_outside_on_the_command_line(
     assert "made notes: 1 event at position 3" in capfd.readouterr().out
     assert (
         main(["verify", "cupboard:x"]) == 2
-        and "no log engine for cupboard:; there are file:, memory:" in capfd.readouterr().err
+        and "no log engine for cupboard:; there are file:, memory:, postgresql:" in capfd.readouterr().err
     )
 
 

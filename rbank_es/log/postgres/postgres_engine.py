@@ -22,6 +22,7 @@ from rbank_es.limits import postgres_limits as limits
 from rbank_es.log import groups, lines
 from rbank_es.log.protocol import Ancestor
 from rbank_es.log.rows.row_engine import RowEngine
+from rbank_es.system.extras import require
 
 if TYPE_CHECKING:
     from rbank_es.log.postgres.postgres_log import PostgresLog
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
 
 
-class Address(NamedTuple):
+class BankAddress(NamedTuple):
     """A bank on a server: what libpq is told, the database as people may see it, and the name of the bank."""
 
     parameters: tuple[tuple[str, str], ...]
@@ -38,7 +39,7 @@ class Address(NamedTuple):
     bank: str
 
 
-def address_of(locator: str) -> Address:
+def address_of(locator: str) -> BankAddress:
     """Parse the URL of a bank. Raises `BadBankName`, also for one with a password."""
     try:
         url = urlsplit(locator)
@@ -60,7 +61,7 @@ def address_of(locator: str) -> Address:
         given.get("dbname") or os.environ.get("PGDATABASE") or given.get("user") or os.environ.get("PGUSER") or ""
     )
     place = f"postgresql://{host.replace('/', '%2F')}:{port_text}/{database}"
-    return Address(tuple(sorted((defaults | given).items())), place, bank)
+    return BankAddress(tuple(sorted((defaults | given).items())), place, bank)
 
 
 class PostgresEngine(RowEngine["PostgresLog"]):
@@ -72,14 +73,13 @@ class PostgresEngine(RowEngine["PostgresLog"]):
     def name_of(self, locator: str) -> str:
         return address_of(locator).bank
 
-    def _server(self, address: Address) -> Server:
+    def _server(self, address: BankAddress) -> Server:
         """Return the database of an address: one for all its banks, because each has connections."""
-        try:
-            import psycopg
+        require("psycopg")
+        import psycopg
 
-            from rbank_es.log.postgres.postgres_server import Server
-        except ImportError:
-            raise errors.MissingExtra("postgres", "a bank on a PostgreSQL server") from None
+        from rbank_es.log.postgres.postgres_server import Server
+
         key = (address.parameters, address.place)
         if key not in self._servers:
             try:

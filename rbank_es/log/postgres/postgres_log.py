@@ -19,7 +19,7 @@ from rbank_es.events.event import Event
 from rbank_es.limits import postgres_limits as limits
 from rbank_es.log import groups
 from rbank_es.log.groups import Clock, Entropy, Prepared
-from rbank_es.log.postgres.postgres_rows import APPEND, PostgresRows, Writer, append_values
+from rbank_es.log.postgres.postgres_rows import APPEND, AppendTerms, PostgresRows, append_values
 from rbank_es.log.postgres.postgres_schema import BANK_GONE, HEAD_BEHIND, LEASE_TAKEN
 from rbank_es.log.postgres.postgres_server import ConnectionLost, Server
 from rbank_es.log.protocol import (
@@ -70,17 +70,15 @@ class PostgresLog(RowLog):
         self._leases: dict[str, int] = {}
 
     @contextmanager
-    def _rows(self, access: Access = "read") -> Iterator[PostgresRows]:
-        writer = Writer(self._acknowledged.seq, dict(self._leases), not self._contended)
+    def rows(self, access: Access = "read") -> Iterator[PostgresRows]:
+        writer = AppendTerms(self._acknowledged.seq, dict(self._leases), not self._contended)
         if access == "read":
             yield PostgresRows(self.server.execute, self.number, self.place, writer)
             return
-        with self._refusals(), self.server.transaction(access) as db:
-
-            def execute(statement: str, values: Sequence[object]) -> psycopg.Cursor[tuple[object, ...]]:
-                return db.execute(statement.encode(), values, binary=True)
-
-            yield PostgresRows(execute, self.number, self.place, writer)
+        if access == "snapshot":
+            self.server.execute("SELECT 1")  # a connection that a restart ended is made anew before the transaction
+        with self._refusals(), self.server.transaction(access) as begun:
+            yield PostgresRows(begun.execute, self.number, self.place, writer, begun.settle)
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
@@ -135,7 +133,7 @@ class PostgresLog(RowLog):
 
     def _found(self, ids: Sequence[str]) -> Appended | None:
         """Return the group with these ids, which the log has if its append came in, behind a sync."""
-        with self._rows() as rows:
+        with self.rows() as rows:
             found = rows.positions(ids)
         if len(found) < len(ids):
             return None
@@ -154,9 +152,9 @@ class PostgresLog(RowLog):
             return None
         if any(isinstance(item.event, ContentErased) for item in prepared):
             return None
-        with self._rows() as rows:
+        with self.rows() as rows:
             composed = self._composed(prepared, end, rows.keys)
-        writer = Writer(end.seq, dict(self._leases), True)
+        writer = AppendTerms(end.seq, dict(self._leases), True)
         kinds = kinds_of(composed.appended.events)
         values = append_values(self.number, end, composed.events, composed.texts, kinds, writer)
         with suppress(states.UniqueViolation), self._refusals():
@@ -168,7 +166,7 @@ class PostgresLog(RowLog):
     def _in_two_trips(self, prepared: Sequence[Prepared], expected: int | Expected) -> Appended:
         """Lock the head row, then compose and append. Where writers contend, wait for the disk behind the lock."""
         synced = not self._contended
-        with self._rows("write") as rows:
+        with self.rows("write") as rows:
             recorded = self._recorded(rows, prepared, expected)
         if not synced or recorded.appended.duplicate:
             self.sync()
@@ -190,6 +188,7 @@ class PostgresLog(RowLog):
     @contextmanager
     def exclusive(self, name: str) -> Iterator[Lease]:
         """See `EventLog.exclusive`. After a crash of its holder, a name is free when the lease has run out."""
+        self.server.execute("SELECT 1")
         number = self.server.once("SELECT rbank.take_lease(%s, %s, %s)", (self.number, name, limits.LEASE_S))
         if number is None:
             raise errors.LogBusy(self.place, 0)

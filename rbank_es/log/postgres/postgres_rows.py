@@ -23,7 +23,7 @@ APPEND = (
 )
 
 
-class Writer(NamedTuple):
+class AppendTerms(NamedTuple):
     """What each append of a handle carries: the position that it remembers, its leases, when it waits for the disk.
 
     `synced`: in the commit; else it is acknowledged after a sync of its own.
@@ -35,7 +35,12 @@ class Writer(NamedTuple):
 
 
 def append_values(
-    bank: int, end: End, events: Sequence[LineRow], texts: Sequence[TextRow], kinds: Collection[str], writer: Writer
+    bank: int,
+    end: End,
+    events: Sequence[LineRow],
+    texts: Sequence[TextRow],
+    kinds: Collection[str],
+    writer: AppendTerms,
 ) -> list[object]:
     """Return the arguments of `APPEND` for rows behind an end."""
     return [
@@ -57,15 +62,18 @@ def append_values(
         [*writer.leases],
         [*writer.leases.values()],
         writer.synced,
-        int(limits.LOCK_WAIT_S * 1000),
+        int(limits.HEAD_WAIT_S * 1000),
     ]
 
 
 class PostgresRows:
     """The rows of a bank. In a transaction that writes, the head row is locked by `end`."""
 
-    def __init__(self, execute: Execute, bank: int, place: str, writer: Writer) -> None:
+    def __init__(
+        self, execute: Execute, bank: int, place: str, writer: AppendTerms, settle: Callable[[], None] | None = None
+    ) -> None:
         self._execute, self._bank, self._place, self._writer = execute, bank, place, writer
+        self._settle = settle
         self._end: End | None = None
         self._known = dict[int, bytes | None]()
 
@@ -80,8 +88,11 @@ class PostgresRows:
         return int(found)
 
     def end(self) -> End:
-        milliseconds = (int(limits.LOCK_WAIT_S * 1000), int(limits.STANDSTILL_S * 1000))
-        row = self._execute(LOCK_HEAD, (self._bank, self._writer.remembered, *milliseconds)).fetchone()
+        milliseconds = (int(limits.HEAD_WAIT_S * 1000), int(limits.STANDSTILL_S * 1000))
+        locked = self._execute(LOCK_HEAD, (self._bank, self._writer.remembered, *milliseconds))
+        if self._settle is not None:
+            self._settle()
+        row = locked.fetchone()
         if row is None:
             raise BankNotFound(self._place)
         seq, at, digest, kinds, line, remembered = row

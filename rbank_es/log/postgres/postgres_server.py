@@ -5,11 +5,12 @@ No session keeps a setting, a lock or a prepared statement, so each transaction 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors as states
@@ -19,11 +20,29 @@ from rbank_es.limits import postgres_limits as limits
 from rbank_es.log.postgres import postgres_schema
 from rbank_es.log.rows.line_rows import Access
 
+# What psycopg notes of a broken connection is in our errors; without a handler, Python prints it.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class ConnectionLost(errors.LogUnavailable):
     """A connection broke, or the server refused for a moment: whether the last transaction came in is unknown."""
+
+
+class Transaction(NamedTuple):
+    """A connection in a transaction. `settle` waits for what was sent: behind it the server ends what stands still."""
+
+    db: Connection
+    settle: Callable[[], None]
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Send a statement; its rows are waited for when they are fetched."""
+        return self.db.execute(statement.encode(), values, binary=True)
+
+
+def _nothing() -> None:
+    pass
 
 
 class Server:
@@ -45,17 +64,18 @@ class Server:
 
     def _check(self, db: Connection) -> None:
         """Refuse a server that would lose or change what it acknowledged."""
-        row = db.execute("SELECT current_setting('fsync'), current_setting('server_encoding'), pg_is_in_recovery()")
-        fsync, encoding, self.is_replica = row.fetchone() or ("off", "", False)
-        if fsync != "on":
-            raise errors.BadInput(f"{self.place} runs with fsync = {fsync}, so it may lose what it acknowledged")
+        encoding = db.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             raise errors.BadInput(f"{self.place} has the encoding {encoding}; make a database with UTF8")
+        row = db.execute("SELECT current_setting('fsync'), pg_is_in_recovery()")
+        fsync, self.is_replica = row.fetchone() or ("off", False)
+        if fsync != "on":
+            raise errors.BadInput(f"{self.place} runs with fsync = {fsync}, so it may lose what it acknowledged")
         self._is_checked = True
 
     @contextmanager
     def _connection(self, *, own: bool = False, fresh: bool = False) -> Iterator[Connection]:
-        """Give a connection: an `own` one for a transaction; `fresh` leaves those that a restart of the server ended."""
+        """Give a connection: an `own` one for a transaction; `fresh` leaves those that a restart ended."""
         if self._pid != os.getpid():
             self._begin()  # a connection of the parent is not ours
         bound: Connection | None = getattr(self._mine, "db", None)
@@ -93,12 +113,12 @@ class Server:
 
     def once(self, statement: str, values: Sequence[object]) -> Any:
         """Run one statement that may not run twice, and return the first value of its row."""
-        with self._connection() as db:
+        with self._connection(own=True) as db:
             row = db.execute(statement.encode(), values, binary=True).fetchone()
             return row[0] if row else None
 
     @contextmanager
-    def transaction(self, access: Access) -> Iterator[Connection]:
+    def transaction(self, access: Access) -> Iterator[Transaction]:
         """Give a connection in a transaction, which statements of this thread share until its end.
 
         What a `write` executes last is sent with the COMMIT, in one round trip.
@@ -108,12 +128,11 @@ class Server:
             snapshot = access == "snapshot"
             db.isolation_level = psycopg.IsolationLevel(3 if snapshot else 2)  # of BEGIN, not of the session
             db.read_only = True if snapshot else None
-            if access == "write":
-                stack.enter_context(db.pipeline())
+            settle = stack.enter_context(db.pipeline()).sync if access == "write" else _nothing
             stack.enter_context(db.transaction())
             outer, self._mine.db = getattr(self._mine, "db", None), db
             try:
-                yield db
+                yield Transaction(db, settle)
             finally:
                 self._mine.db = outer
 
@@ -152,7 +171,7 @@ class Server:
         try:
             yield
         except (states.LockNotAvailable, states.QueryCanceled) as error:
-            raise errors.LogBusy(self.place, limits.LOCK_WAIT_S) from error
+            raise errors.LogBusy(self.place, limits.HEAD_WAIT_S) from error
         except (states.DiskFull, states.InsufficientPrivilege, states.ReadOnlySqlTransaction) as error:
             raise errors.LogUnavailable(self.place, "write to", error) from error
         except (states.InvalidPassword, states.InvalidAuthorizationSpecification, states.InvalidCatalogName) as error:

@@ -61,7 +61,7 @@ class RowLog:
         self.seed = lines.seed_of(ancestry.lineage_of(self))
         self._acknowledged = AcknowledgedHead(cache, place)
 
-    def _rows(self, access: Access = "read") -> AbstractContextManager[Rows]:
+    def rows(self, access: Access = "read") -> AbstractContextManager[Rows]:
         """Give the rows in a transaction, which is committed at the end of the `with` or leaves no trace.
 
         A `write` excludes other writers of the bank, a `snapshot` sees nothing of them.
@@ -121,7 +121,7 @@ class RowLog:
         end = self.position() if run is not None else limits.COUNT_MOST
         end = end if upto is None else min(end, upto)
         while after < end:
-            with self._rows() as rows:
+            with self.rows() as rows:
                 page = rows.lines(after, end, types, run, _PAGE)
             for after, line in page:
                 yield self._sound(after, line)
@@ -142,7 +142,7 @@ class RowLog:
     def _all_lines(self) -> Iterator[bytes]:
         after = 0
         while True:
-            with self._rows("snapshot") as rows:
+            with self.rows("snapshot") as rows:
                 page = rows.page(after, _PAGE)
                 texts = dict[int, list[bytes]]()
                 for seq, line in rows.texts(after, page[-1].seq) if page else ():
@@ -155,11 +155,11 @@ class RowLog:
             after = page[-1].seq
 
     def position(self) -> int:
-        with self._rows() as rows:
+        with self.rows() as rows:
             return rows.position()
 
     def head(self, at: int | None = None) -> Head:
-        with self._rows() as rows:
+        with self.rows() as rows:
             seq = rows.position() if at is None else at
             digest = rows.digest(seq) if seq else lines.GENESIS
         if digest is None:
@@ -169,16 +169,16 @@ class RowLog:
     def mark(self, position: int) -> str | None:
         if not position:
             return ""
-        with self._rows() as rows:
+        with self.rows() as rows:
             digest = rows.digest(position)
         return None if digest is None else digest.hex()
 
     def seq_of_id(self, event_id: str) -> int | None:
-        with self._rows() as rows:
+        with self.rows() as rows:
             return rows.positions([event_id]).get(event_id)
 
     def text(self, ref: Ref) -> str | None:
-        with self._rows() as rows:
+        with self.rows() as rows:
             return self._text(rows, ref)
 
     def _text(self, rows: Rows, ref: Ref) -> str | None:
@@ -200,7 +200,7 @@ class RowLog:
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         prepared = self._prepared(events)
-        with self._rows("write") as rows:
+        with self.rows("write") as rows:
             made = self._recorded(rows, prepared, expected)
         return self._acknowledge(made)
 
@@ -208,7 +208,7 @@ class RowLog:
         return groups.prepare_new(events, self._clock, self._entropy, self._holds, self.text)
 
     def _holds(self, ref: Ref) -> bool:
-        with self._rows() as rows:
+        with self.rows() as rows:
             return rows.text(ref.key) is not None
 
     def _recorded(self, rows: Rows, prepared: Sequence[Prepared], expected: int | Expected) -> ComposedRows:
@@ -255,7 +255,7 @@ class RowLog:
 
     def take(self, stored: Iterable[bytes]) -> None:
         """Store the lines of another log, each checked, in this empty one. Raises `LogCorruption`, `UnknownEvent`."""
-        with self._rows("write") as rows:
+        with self.rows("write") as rows:
             batch = RowBatch(rows)
             for group in checked_groups(self._bank_id, self._ancestors, stored, batch.has):
                 batch.add(group)
@@ -272,7 +272,7 @@ class RowLog:
     def verify(self, noted: Sequence[Head] = ()) -> Verification:
         seq, place = 0, ""
         begun = fork_beginnings(self._bank_id, self._ancestors)
-        with self._rows("snapshot") as rows:
+        with self.rows("snapshot") as rows:
             check = LogCheck(
                 self.seed,
                 noted,
@@ -300,7 +300,7 @@ class RowLog:
         return Verification(head=head, events=head.seq, texts=check.texts, erased=check.erased, noted=tuple(noted))
 
     def erasures(self) -> int:
-        with self._rows() as rows:
+        with self.rows() as rows:
             return rows.erasures()
 
     def erase(
@@ -316,7 +316,7 @@ class RowLog:
             self._require_erasable()
         with (
             locked(self.derived_directory / DERIVED_LOCK, self.place),
-            self._rows("snapshot" if dry_run else "write") as rows,
+            self.rows("snapshot" if dry_run else "write") as rows,
         ):
             planned = erasure.plan(RowSource(self, rows), what, reason, by)
             if planned.found:
@@ -336,7 +336,7 @@ class RowLog:
         if rebuild is not None:
             rebuild()
         search = ResidueSearch(planned.sought)
-        with self._rows("snapshot") as rows:
+        with self.rows("snapshot") as rows:
             search.look_through_lines(self.place, (block for _, block in RowSource(self, rows).blocks("")))
         search.look_through_files(self.derived_directory)
         return msgspec.structs.replace(planned.erasure, residue=search.residue())

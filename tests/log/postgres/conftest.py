@@ -30,11 +30,22 @@ def server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(scope="session")
-def pooler(server: PostgresServer) -> Iterator[Pooler]:
-    """A pgbouncer with fewer connections than writers."""
+def older() -> Iterator[PostgresServer]:
+    """The server of the oldest version that is here."""
+    found = binaries()
+    if not found:
+        left_out(MISSING)
+    made = PostgresServer(next(iter(found.values())))
+    yield made
+    made.remove()
+
+
+@pytest.fixture(scope="session")
+def pooler(older: PostgresServer) -> Iterator[Pooler]:
+    """A pgbouncer before the older server, with fewer connections than writers."""
     if not Pooler.is_here():
         left_out("pgbouncer is not installed: the tests of a pooler are left out")
-    made = Pooler(server, connections=3)
+    made = Pooler(older, connections=3)
     yield made
     made.close()
 

@@ -17,8 +17,9 @@ from tests.postgres_server import Pooler, PostgresServer
 pytestmark = pytest.mark.xdist_group("postgres")
 
 
+@pytest.mark.slow
 class TestPostgresLog(EventLogContract):
-    """Directly."""
+    """At the newest server, directly."""
 
     engine = ENGINE
 
@@ -50,10 +51,11 @@ class TestPostgresLog(EventLogContract):
         )
 
 
-@pytest.mark.slow
 class TestPostgresLogBehindPooler(TestPostgresLog):
-    """Through pgbouncer, whose pool is smaller than the number of writers."""
+    """At the oldest server, through pgbouncer, whose pool is smaller than the number of writers."""
 
     @pytest.fixture(autouse=True)
-    def _pooled(self, _place: None, pooler: Pooler) -> None:
-        self.host, self.port = str(pooler.folder), "6432"
+    def _place(self, older: PostgresServer, pooler: Pooler) -> Iterator[None]:
+        self.server, self.host, self.port = older, str(pooler.folder), "6432"
+        yield
+        self.close_logs()
