@@ -76,15 +76,16 @@ class PostgresEngine(RowEngine["PostgresLog"]):
     def _server(self, address: BankAddress) -> Server:
         """Return the database of an address: one for all its banks, because each has connections."""
         require("psycopg")
-        import psycopg
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import make_conninfo
 
         from rbank_es.log.postgres.postgres_server import Server
 
         key = (address.parameters, address.place)
         if key not in self._servers:
             try:
-                conninfo = psycopg.conninfo.make_conninfo(**dict(address.parameters))
-            except psycopg.ProgrammingError as error:
+                conninfo = make_conninfo(**dict(address.parameters))
+            except ProgrammingError as error:
                 raise errors.BadBankName(f"{address.place}/{address.bank}", str(error).strip()) from None
             self._servers.setdefault(key, Server(conninfo, address.place))
         return self._servers[key]

@@ -27,7 +27,13 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class ConnectionLost(errors.LogUnavailable):
-    """A connection broke, or the server refused for a moment: whether the last transaction came in is unknown."""
+    """A connection broke, or none could be made: whether the last transaction came in is unknown."""
+
+    def __init__(self, place: str, cause: Exception) -> None:
+        self.bank, self.cause = place, cause
+        reason = " ".join(str(cause).split())
+        advice = "try again when the server answers; what was on its way is in the log whole or not at all"
+        errors.LogError.__init__(self, f"can't reach {place}: {reason}; {advice}")
 
 
 class Transaction(NamedTuple):
@@ -138,6 +144,7 @@ class Server:
 
     def has_tables(self) -> bool:
         """Return whether there are tables of banks. Raises `BadInput` for those of a later release, or to migrate."""
+        self.execute("SELECT 1")  # a connection that a restart ended is made anew
         with self._connection() as db:
             number = postgres_schema.version_of(db)
         if 0 < number < len(postgres_schema.MIGRATIONS):
@@ -161,6 +168,7 @@ class Server:
 
     def bring_up(self) -> None:
         """Make the tables of banks, or migrate them, where they are not of this release."""
+        self.execute("SELECT 1")
         with self._connection() as db, db.transaction():
             if postgres_schema.version_of(db) < len(postgres_schema.MIGRATIONS):
                 postgres_schema.bring_up(db)
@@ -177,4 +185,4 @@ class Server:
         except (states.InvalidPassword, states.InvalidAuthorizationSpecification, states.InvalidCatalogName) as error:
             raise errors.LogUnavailable(self.place, "connect to", error) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            raise ConnectionLost(self.place, "reach", error) from error
+            raise ConnectionLost(self.place, error) from error

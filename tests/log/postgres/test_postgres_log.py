@@ -130,7 +130,7 @@ def test_a_connection_that_breaks_behind_the_commit_is_answered(
 def _lost(log: PostgresLog) -> Exception:
     from rbank_es.log.postgres.postgres_server import ConnectionLost
 
-    return ConnectionLost(log.place, "reach", psycopg.OperationalError("the server closed the connection"))
+    return ConnectionLost(log.place, psycopg.OperationalError("the server closed the connection"))
 
 
 def test_dead_connections_of_a_pool_are_made_anew(server: PostgresServer) -> None:
