@@ -18,7 +18,7 @@ from rbank_es.system.files import write_replacing
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
 
-FORMS = ("items", "trajectories", "reasoningbank", "events", "prov")
+FORMS = ("items", "trajectories", "reasoningbank", "events", "prov", "otlp")
 
 
 @command(
@@ -35,7 +35,8 @@ def export(bank: str, form: str, output: str, as_json: bool) -> None:
 
     items: the active items, as a JSON list. trajectories: JSON Lines, one file per run. reasoningbank: JSON Lines,
     one line per run. events: the whole log, as JSON Lines. prov: the origin of each item and the runs that used it, as
-    W3C PROV-O in Turtle (it can't be imported). With --json, a report of the files written is printed.
+    W3C PROV-O in Turtle (it can't be imported). otlp: JSON Lines of OpenTelemetry's protocol, one trace per run, for
+    tools that show traces. With --json, a report of the files written is printed.
     """
     from rbank_es.exchange.exporters import export as pieces_of
 

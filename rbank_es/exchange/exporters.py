@@ -6,6 +6,7 @@
     reasoningbank   JSON Lines, one per run, with the active items that were drawn from it
     events          JSON Lines: the lines of the log, with texts in place of handles
     prov            the lineage in W3C PROV-O, as Turtle
+    otlp            JSON Lines of OpenTelemetry's protocol, a trace a run; import leaves them out
 
 After an erasure, `items` and `reasoningbank` leave out items without words, `trajectories` leaves out the keys, and
 `events` keeps the erased marks. trajectories and reasoningbank have no place for searches, contexts and scoring;
@@ -39,6 +40,7 @@ from rbank_es.events.items import Item, digest_of_words, polarity_of
 from rbank_es.exchange.exported_runs import begun_runs, extra_of
 from rbank_es.exchange.identity import MARK, CopyMark, Mark
 from rbank_es.exchange.importer import TIMESTAMP
+from rbank_es.exchange.otlp_export import trace_lines
 from rbank_es.exchange.reasoningbank_export import memory_lines
 from rbank_es.exchange.trajectories import error_code_of, lines_without_mark, seconds_before
 from rbank_es.exchange.trajectory_fields import (
@@ -62,10 +64,11 @@ from rbank_es.state import State
 from rbank_es.state.validity import witnesses_of
 from rbank_es.system.utc_times import recorded_time, utc_time
 
-ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov"]
+ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov", "otlp"]
 FORMS: tuple[str, ...] = get_args(ExportForm)
 
 SUFFIXES = {"items": ".json", "trajectories": ".jsonl", "reasoningbank": ".jsonl", "events": ".jsonl", "prov": ".ttl"}
+SUFFIXES["otlp"] = ".jsonl"
 """Suffix of a file of each form."""
 
 Point = str | int | None
@@ -89,6 +92,8 @@ def export(bank: Bank, point: Point, form: str, *, run: str | None = None) -> It
         return _events(bank, upto)
     if form == "prov":
         return _provenance(bank, upto)
+    if form == "otlp":
+        return trace_lines(bank, upto, run)
     if form == "reasoningbank":
         return memory_lines(bank, upto, run)
     return _one_trajectory(bank, upto, run)

@@ -88,6 +88,9 @@ TABLE = (
     AttributeName("explanation", "gen_ai.evaluation.explanation", "gen_ai", "1.38-"),
 )
 
+OURS, SDK = "rbank-es", "telemetry.sdk.name"
+"""The name of the resource that an export of a bank has, and under which it has it."""
+
 EVALUATED = "gen_ai.evaluation.result"
 """The event, of a span or of a log, that has a verdict."""
 

@@ -1,4 +1,5 @@
-"""Requests of a browser, parsed strictly from their bytes: whatever is not a plain GET or HEAD is refused by a code.
+"""Requests, parsed strictly from their bytes: whatever is no plain GET or HEAD is refused by a code. A path that takes
+what is sent to it may be asked with POST, and has a body.
 
 Whoever sends a request is not known before it is parsed. So its head is bounded, and parsing it takes one pass;
 parameters are decoded only when they are asked for, which is after the sender was let in.
@@ -7,7 +8,7 @@ parameters are decoded only when they are asked for, which is after the sender w
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import parse_qsl
 
 from msgspec import Struct
@@ -21,7 +22,9 @@ END = b"\r\n\r\n"
 
 _LINE = re.compile(r"([A-Z]{1,20}) (/[\x21-\x7e]*) HTTP/1\.[01]")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_SINGLE = ("host", "origin", "cookie", "sec-fetch-site", "content-length")
+_SINGLE = ("host", "origin", "cookie", "sec-fetch-site", "authorization", "transfer-encoding", "expect") + tuple(
+    f"content-{name}" for name in ("length", "type", "encoding")
+)
 """Headers that decide whether a request is answered: twice in one request, each could mean another thing to others."""
 
 
@@ -58,8 +61,11 @@ class PageRequest(Struct, frozen=True):
         return found | ({WHERE: where} if where else {})
 
 
-def parse_request(head: bytes) -> PageRequest:
-    """Return the request whose line and headers these are, up to the empty line. Raises `Refused`."""
+def parse_request(head: bytes, takes: Collection[str] = ()) -> PageRequest:
+    """Return the request whose line and headers these are, up to the empty line. Raises `Refused`.
+
+    `takes` are the paths that take what is sent.
+    """
     line, _, rest = head.partition(b"\r\n")
     if len(line) > page_limits.REQUEST_LINE_BYTES:
         raise Refused(414, "the address is too long")
@@ -69,11 +75,13 @@ def parse_request(head: bytes) -> PageRequest:
     method, target = found.groups()
     # latin-1 has a character for every byte, so that only the checks below refuse a header.
     headers = _headers(rest.removesuffix(END).decode("latin-1"))
+    path, _, query = target.partition("?")
+    if method == "POST" and path in takes:
+        return PageRequest(method, path, query, headers)
     if method not in METHODS:
         raise Refused(405, "only GET and HEAD are answered: this server changes nothing")
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
         raise Refused(400, "a request has no body here")
-    path, _, query = target.partition("?")
     return PageRequest(method, path, query, headers)
 
 

@@ -11,6 +11,9 @@ from msgspec import Struct
 NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 """The policy of what is no page: a browser that shows it as one loads and runs nothing."""
 
+BINARY = "application/x-protobuf"
+"""The media type that has no characters."""
+
 _GUARDS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -38,7 +41,7 @@ class PageResponse(Struct, frozen=True, kw_only=True):
         """Return the status line and the headers, up to the empty line."""
         length = () if self.live_after is not None else (("Content-Length", str(len(self.body))),)
         headers = [
-            ("Content-Type", f"{self.media}; charset=utf-8"),
+            ("Content-Type", self.media if self.media == BINARY else f"{self.media}; charset=utf-8"),
             *length,
             *_GUARDS.items(),
             ("Content-Security-Policy", self.policy),

@@ -40,6 +40,7 @@ from rbank_es.page.http_request import PageRequest, Refused
 from rbank_es.page.http_response import PageResponse, json_response, refusal
 from rbank_es.page.page_answer import PageAnswers
 from rbank_es.page.page_text import element
+from rbank_es.page.trace_receiver import PATHS, TraceReceiver
 from rbank_es.system.command_lines import whole_command
 
 API = "api/v1/"
@@ -53,9 +54,20 @@ _COOKIES = re.compile(rf"(?:^|;) *{COOKIE}=([^;]*)")
 class PageHandler:
     """The responses about a bank that is served at a port of this machine, to those who may ask."""
 
-    def __init__(self, bank: Bank, port: int, *, prompts: bool = True, argument: str = "") -> None:
-        """Serve a bank at a port. `argument` is the bank as the page's commands name it, by default its name."""
-        self.bank, self.port = bank, port
+    def __init__(
+        self,
+        bank: Bank,
+        port: int,
+        *,
+        prompts: bool = True,
+        argument: str = "",
+        receiver: TraceReceiver | None = None,
+    ) -> None:
+        """Serve a bank at a port. `argument` is the bank as the page's commands name it, by default its name.
+
+        `receiver` takes what agents send, where they may.
+        """
+        self.bank, self.port, self.receiver = bank, port, receiver
         self._answers = PageAnswers(bank, prompts=prompts, argument=argument, served=True)
         self._argument = argument or bank.name
         self._token = secrets.token_urlsafe(page_limits.TOKEN_BYTES)
@@ -73,6 +85,19 @@ class PageHandler:
         ticket = secrets.token_urlsafe(page_limits.TOKEN_BYTES)
         self._tickets.add(ticket)
         return f"http://{self._hosts[0]}/?token={ticket}"
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The paths that take what is sent to them."""
+        return tuple(PATHS) if self.receiver is not None else ()
+
+    def check_sender(self, request: PageRequest) -> TraceReceiver:
+        """Return the receiver of a request whose body may be read. Raises `Refused`."""
+        self._check_origin(request)
+        if self.receiver is None:
+            raise Refused(404, "no traces are taken here; start rbank-es serve with --otlp")
+        self.receiver.check(request)
+        return self.receiver
 
     def respond(self, request: PageRequest) -> PageResponse:
         """Return the response to a request; errors name no file."""

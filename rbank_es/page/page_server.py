@@ -18,10 +18,11 @@ from time import monotonic
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, RBankError
-from rbank_es.limits import page_limits
-from rbank_es.page.http_request import END, Refused, parse_request
+from rbank_es.limits import otlp_limits, page_limits
+from rbank_es.page.http_request import END, PageRequest, Refused, parse_request
 from rbank_es.page.http_response import PageResponse, refusal
 from rbank_es.page.page_handler import PageHandler
+from rbank_es.page.request_body import read_body
 
 LOOPBACK = "127.0.0.1"
 _PIECE_BYTES = 8 * limits.KIB
@@ -51,6 +52,7 @@ class PageServer:
         self._handler, self._listening = handler, listening
         self._threads = BoundedSemaphore(page_limits.SERVER_THREADS)
         self._viewers = BoundedSemaphore(page_limits.LIVE_VIEWERS)
+        self._bodies = BoundedSemaphore(otlp_limits.OTLP_BODIES)
         self._stop = Signal()
         self._watch = PositionWatch(handler.bank)
         self._running: list[Thread] = []
@@ -60,7 +62,11 @@ class PageServer:
         self._stop.set()
 
     def serve(self) -> None:
-        """Answer requests until `stop`; then close every connection."""
+        """Answer requests until `stop`; then close every connection, and take in what agents sent."""
+        receiver, received = self._handler.receiver, Signal()
+        taking = Thread(target=receiver.take_in, args=(received,), daemon=True) if receiver is not None else None
+        if taking is not None:
+            taking.start()
         self._listening.settimeout(_LOOK_S)
         with self._listening:
             while not self._stop.is_set():
@@ -70,6 +76,9 @@ class PageServer:
         end = monotonic() + page_limits.STOP_S
         for thread in self._running:
             thread.join(max(0.0, end - monotonic()))
+        received.set()
+        if taking is not None:
+            taking.join()
 
     def _accept(self, client: socket.socket) -> None:
         if not self._threads.acquire(blocking=False):
@@ -97,13 +106,15 @@ class PageServer:
     def _converse(self, client: socket.socket, holding: list[BoundedSemaphore]) -> None:
         method = "GET"
         try:
-            request = parse_request(_received(client))
-            method, response = request.method, self._handler.respond(request)
+            head, begun = _received(client)
+            request = parse_request(head, self._handler.takes)
+            method = request.method
+            response = self._handler.respond(request) if method != "POST" else self._take(client, request, begun)
         except Refused as refused:
             response = refusal(refused.status, str(refused))
         if response.live_after is None or method == "HEAD":
             _send(client, response.head() if method == "HEAD" else _whole(response))
-            _part(client)
+            _part(client, otlp_limits.OTLP_BODY_BYTES if method == "POST" else page_limits.REQUEST_HEAD_BYTES)
         elif self._viewers.acquire(blocking=False):
             # A viewer waits for hours: it must not take a thread from those who ask.
             holding.remove(self._threads)
@@ -112,6 +123,16 @@ class PageServer:
             self._follow(client, response)
         else:
             _send(client, _whole(refusal(503, f"{page_limits.LIVE_VIEWERS} pages follow this bank already; close one")))
+
+    def _take(self, client: socket.socket, request: PageRequest, begun: bytes) -> PageResponse:
+        """Return the response to a request with a body, which is read only if its sender may send it."""
+        receiver = self._handler.check_sender(request)
+        if not self._bodies.acquire(timeout=otlp_limits.OTLP_LOCK_S):
+            raise Refused(503, "too many bodies at once; try again")
+        try:
+            return receiver.receive(request, read_body(client, request, begun))
+        finally:
+            self._bodies.release()
 
     def _follow(self, client: socket.socket, response: PageResponse) -> None:
         _send(client, response.head() + b": following\n\n")
@@ -127,8 +148,11 @@ class PageServer:
                 sent_at = monotonic()
 
 
-def _received(client: socket.socket) -> bytes:
-    """Return the request line and headers that a client sends. Raises `Refused`, TimeoutError for a slow one."""
+def _received(client: socket.socket) -> tuple[bytes, bytes]:
+    """Return the request line and headers that a client sends, and what of a body came with them.
+
+    Raises `Refused`, TimeoutError for a slow one.
+    """
     head, end = bytearray(), monotonic() + page_limits.REQUEST_S
     while (found := head.find(END)) < 0 and len(head) <= page_limits.REQUEST_HEAD_BYTES:
         if b"\r\n" not in head and len(head) > page_limits.REQUEST_LINE_BYTES:
@@ -142,7 +166,7 @@ def _received(client: socket.socket) -> bytes:
     # However the head arrived: its end may have come with the piece that exceeds the limit.
     if not 0 <= found <= page_limits.REQUEST_HEAD_BYTES - len(END):
         raise Refused(431, "the headers are too long")
-    return bytes(head[: found + len(END)])
+    return bytes(head[: found + len(END)]), bytes(head[found + len(END) :])
 
 
 def _send(client: socket.socket, data: bytes) -> None:
@@ -152,14 +176,14 @@ def _send(client: socket.socket, data: bytes) -> None:
     client.sendall(data)
 
 
-def _part(client: socket.socket) -> None:
+def _part(client: socket.socket, most_bytes: int) -> None:
     """Close the connection after what was sent has arrived: unread bytes of a refused request would cut it off."""
     client.shutdown(socket.SHUT_WR)
     client.settimeout(_LOOK_S)
+    end, left = monotonic() + page_limits.REQUEST_S, most_bytes
     with suppress(OSError):
-        for _ in range(page_limits.REQUEST_HEAD_BYTES // _PIECE_BYTES):
-            if not client.recv(_PIECE_BYTES):
-                break
+        while left > 0 and monotonic() < end and (piece := client.recv(_PIECE_BYTES)):
+            left -= len(piece)
 
 
 def _whole(response: PageResponse) -> bytes:

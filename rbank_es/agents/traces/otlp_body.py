@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
 
+from rbank_es.agents.transcripts.transcript_lines import holdable
 from rbank_es.errors import BadInput
 from rbank_es.limits.otlp_limits import OTLP_DEPTH
 
 Signal = Literal["traces", "logs"]
 _PARTS = {"traces": ("resourceSpans", "scopeSpans", "spans"), "logs": ("resourceLogs", "scopeLogs", "logRecords")}
 _TRACE_DIGITS, _SPAN_DIGITS = 32, 16
+_NO_PARENT = (None, "", "0" * _SPAN_DIGITS)
 _REMOTE = 0x200
 """The flag of a span whose parent is in another process."""
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST_NS = 2**62
+LAST_NS = 2**62
+"""Later times are none, because no clock says them."""
 
 
 class TimedEvent(msgspec.Struct, frozen=True):
@@ -70,7 +74,7 @@ class SentBody(msgspec.Struct, kw_only=True):
 
 def time_text(ns: int) -> str | None:
     """Return nanoseconds since 1970 as an ISO time; None for none."""
-    return (_FIRST + timedelta(microseconds=ns // 1_000)).isoformat() if 0 < ns < _LAST_NS else None
+    return (_FIRST + timedelta(microseconds=ns // 1_000)).isoformat() if 0 < ns < LAST_NS else None
 
 
 # ---------------------------------------------------------------- JSON
@@ -81,10 +85,18 @@ def body_of_json(data: bytes, signal: Signal) -> SentBody:
     try:
         document = msgspec.json.decode(data) if data.strip() else {}
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"the body is no JSON: {error}") from None
+        document = _leniently(data, str(error))
     if not isinstance(document, dict):
         raise BadInput("the body is no JSON object")
     return body_of_document(document, signal)
+
+
+def _leniently(data: bytes, reason: str) -> Any:
+    """Return a JSON value that has halves of characters, as texts have that were cut. Raises `BadInput`."""
+    try:
+        return holdable(json.loads(data.decode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        raise BadInput(f"the body is no JSON: {reason}") from None
 
 
 def body_of_document(document: Mapping[str, Any], signal: Signal) -> SentBody:
@@ -113,7 +125,7 @@ def _sent(fields: Mapping[str, Any], resource: dict[str, Any]) -> SentSpan:
     return SentSpan(
         trace=_hex(fields.get("traceId"), _TRACE_DIGITS),
         span=_hex(fields.get("spanId"), _SPAN_DIGITS),
-        parent=_hex(fields["parentSpanId"], _SPAN_DIGITS) if fields.get("parentSpanId") else "",
+        parent=_hex(fields["parentSpanId"], _SPAN_DIGITS) if fields.get("parentSpanId") not in _NO_PARENT else "",
         remote=bool(_number(fields.get("flags")) & _REMOTE),
         name=str(fields.get("name") or ""),
         began_ns=_number(fields.get("startTimeUnixNano")),
@@ -196,22 +208,26 @@ def _checked(id: bytes, digits: int) -> str:
 # ---------------------------------------------------------------- protobuf
 
 
-def body_of_protobuf(data: bytes, signal: Signal) -> SentBody:
-    """Return the spans of a protobuf body. Raises `BadInput` where it is none."""
-    # The extra; nothing else of the bank needs it.
-    from google.protobuf.message import DecodeError
+def load_protobuf() -> dict[Signal, Any]:
+    """Return the messages of requests. Raises ModuleNotFoundError without the extra, which nothing else needs."""
     from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+    return {"traces": ExportTraceServiceRequest, "logs": ExportLogsServiceRequest}
+
+
+def body_of_protobuf(data: bytes, signal: Signal) -> SentBody:
+    """Return the spans of a protobuf body. Raises `BadInput` where it is none."""
+    request = load_protobuf()[signal]
     try:
-        if signal == "traces":
-            outer = ExportTraceServiceRequest.FromString(data).resource_spans
-            found = ((r.resource, s.spans) for r in outer for s in r.scope_spans)
-        else:
-            logs = ExportLogsServiceRequest.FromString(data).resource_logs
-            found = ((r.resource, s.log_records) for r in logs for s in r.scope_logs)
-    except DecodeError as error:
+        sent = request.FromString(data)
+    # The library's error, which is a ValueError in none of its versions, nor the same class in all.
+    except Exception as error:
         raise BadInput(f"the body is no protobuf of {signal}: {error}") from None
+    if signal == "traces":
+        found = ((outer.resource, scope.spans) for outer in sent.resource_spans for scope in outer.scope_spans)
+    else:
+        found = ((outer.resource, scope.log_records) for outer in sent.resource_logs for scope in outer.scope_logs)
     body = SentBody()
     read = _sent_message if signal == "traces" else _logged_message
     for resource, messages in found:
@@ -228,7 +244,7 @@ def _sent_message(span: Any, resource: dict[str, Any]) -> SentSpan:
     return SentSpan(
         trace=_checked(span.trace_id, _TRACE_DIGITS),
         span=_checked(span.span_id, _SPAN_DIGITS),
-        parent=_checked(span.parent_span_id, _SPAN_DIGITS) if span.parent_span_id else "",
+        parent=_checked(span.parent_span_id, _SPAN_DIGITS) if any(span.parent_span_id) else "",
         remote=bool(span.flags & _REMOTE),
         name=span.name,
         began_ns=span.start_time_unix_nano,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rbank_es.agents.traces.otlp_body import SentSpan
+from rbank_es.agents.traces.otlp_body import LAST_NS, SentBody, SentSpan
 from rbank_es.agents.traces.span_messages import (
     Message,
     MessageCall,
@@ -27,7 +27,7 @@ from rbank_es.agents.transcripts.transcript_run import clipped, shortened, text_
 from rbank_es.bank.recorded_values import recorded_amount, recorded_count, recorded_name
 from rbank_es.events.likely_secrets import redact_likely
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.exchange.otlp_names import DETAILS, EVALUATED, KINDS, OPERATIONS, names_of, told
+from rbank_es.exchange.otlp_names import DETAILS, EVALUATED, KINDS, OPERATIONS, OURS, SDK, names_of, told
 from rbank_es.limits import EVENT_USD
 from rbank_es.limits.otlp_limits import OTLP_KEPT, OTLP_READ_CHARS, OTLP_TOOLS
 
@@ -108,6 +108,8 @@ class FactReader:
 
     def facts(self, sent: SentSpan) -> SpanFacts | None:
         """Return the facts of a span or a log; None where it says nothing of an agent."""
+        if sent.resource.get(SDK) == OURS:
+            return None
         if sent.event is not None:
             return self._of_log(sent)
         kind = _kind_of(sent.attributes)
@@ -138,7 +140,9 @@ class FactReader:
         judged = [each.attributes for each in sent.events if each.name == EVALUATED]
         return {
             **{"trace": sent.trace, "span": sent.span, "parent": sent.parent, "kind": kind, "remote": sent.remote},
-            **{"began_ns": sent.began_ns, "ended_ns": max(sent.ended_ns, sent.began_ns), "is_error": is_error},
+            "began_ns": min(sent.began_ns, LAST_NS),
+            "ended_ns": min(max(sent.ended_ns, sent.began_ns), LAST_NS),
+            "is_error": is_error,
             "name": self._name(told(given, "tool") or told(given, "agent") or sent.name),
             "host": self._name(host or told(given, "agent")),
             "release": self._name(told(sent.resource, "release")),
@@ -231,6 +235,18 @@ class FactReader:
             return self._text(value)[0] if value else None
         text = msgspec.json.encode(shortened(holdable(value))).decode()
         return parsed(redact_likely(text, self._hidden)) if len(text) <= OTLP_READ_CHARS else self._text(text)[0]
+
+
+def facts_of(body: SentBody, reader: FactReader) -> list[SpanFacts]:
+    """Return the facts of a body's spans; refuse those that are nested too deeply."""
+    found = list[SpanFacts]()
+    for sent in body.spans:
+        try:
+            if (facts := reader.facts(sent)) is not None:
+                found.append(facts)
+        except (RecursionError, ValueError, msgspec.MsgspecError) as error:
+            body.refuse("nested too deeply" if isinstance(error, RecursionError) else str(error))
+    return found
 
 
 def _kind_of(given: Mapping[str, Any]) -> Kind:

@@ -50,6 +50,11 @@ class TopSpan(msgspec.Struct, frozen=True, kw_only=True):
         return self.rank, self.began, self.span
 
 
+def start_id(trace: str) -> str:
+    """Return the id of the event with which the run of a trace starts."""
+    return part_id(identity("transcript", FORM, trace), "started", "")
+
+
 class TraceEvents:
     """The events of traces. Pure but for the comparison with a log."""
 

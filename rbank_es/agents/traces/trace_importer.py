@@ -6,11 +6,9 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import msgspec
-
 from rbank_es import limits
 from rbank_es.agents.traces.otlp_body import SentBody, Signal, body_of_document, body_of_protobuf
-from rbank_es.agents.traces.span_facts import FactReader, SpanFacts
+from rbank_es.agents.traces.span_facts import FactReader, SpanFacts, facts_of
 from rbank_es.agents.traces.trace_events import TraceEvents
 from rbank_es.agents.traces.trace_run import FORM, is_due, traces_of
 from rbank_es.agents.transcripts.transcript_events import EventWriter
@@ -71,18 +69,6 @@ def parse_traces(path: str, data: bytes) -> Parsed:
     return events.parsed(
         path, units, notes=notes, lines_refused=refused, refusals=tuple(refusals[: limits.REFUSALS_LISTED])
     )
-
-
-def facts_of(body: SentBody, reader: FactReader) -> list[SpanFacts]:
-    """Return the facts of a body's spans; refuse those that are nested too deeply."""
-    found = list[SpanFacts]()
-    for sent in body.spans:
-        try:
-            if (facts := reader.facts(sent)) is not None:
-                found.append(facts)
-        except (RecursionError, ValueError, msgspec.MsgspecError) as error:
-            body.refuse("nested too deeply" if isinstance(error, RecursionError) else str(error))
-    return found
 
 
 def _bodies(path: str, data: bytes) -> Iterator[tuple[int, SentBody]]:

@@ -39,7 +39,7 @@ class Trace(NamedTuple):
     @property
     def is_rooted(self) -> bool:
         """Whether a span has come that surely is the top."""
-        return any(rank_of(each) in _SURE for each in self.spans)
+        return any(map(is_sure, self.spans))
 
     @property
     def top(self) -> SpanFacts | None:
@@ -61,6 +61,11 @@ def rank_of(span: SpanFacts) -> int | None:
     if span.remote:
         return 1
     return 2 if span.kind == "agent" else None
+
+
+def is_sure(span: SpanFacts) -> bool:
+    """Return whether a span surely is the top of its trace, unless a better one comes."""
+    return rank_of(span) in _SURE
 
 
 def is_due(*, rooted: bool, quiet_s: float) -> bool:
@@ -144,7 +149,7 @@ def _message(span: SpanFacts) -> ModelMessage:
     return ModelMessage(
         id=span.span,
         model=span.model or None,
-        at=time_text(span.began_ns),
+        at=time_text(span.ended_ns),
         text=span.text,
         reasoning=span.reasoning,
         tokens_in=span.tokens_in,

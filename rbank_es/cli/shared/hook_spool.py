@@ -27,8 +27,9 @@ def opened_to_correct(bank: str, *, dry_run: bool) -> Iterator[Bank]:
 
 
 def take_spool_in(bank: Bank) -> None:
-    """Take in what hooks spooled for a bank; say on standard error what came, and what could not."""
+    """Take in what hooks and agents spooled for a bank; say on standard error what came, and what could not."""
     from rbank_es.agents import spool_intake
+    from rbank_es.agents.traces import trace_intake
 
     taken = spool_intake.take_spool_in(bank)
     if taken.turns:
@@ -36,6 +37,11 @@ def take_spool_in(bank: Bank) -> None:
         warn(f"took in {count(taken.turns, 'turn')} that hooks saw ({proved}): {count(taken.appended, 'event')}")
     if taken.unreadable:
         warn(f"{count(taken.unreadable, 'line')} of the hooks' spool could not be read, and were left out")
+    traces = trace_intake.take_traces_in(bank)
+    if traces.appended:
+        warn(f"took in {count(traces.runs, 'new run')} of traces: {count(traces.appended, 'event')}")
+    if traces.waiting:
+        warn(f"{count(traces.waiting, 'trace')} wait in the spool for a root, or for the last spans")
     if taken.dropped:
         warn(f"{count(taken.dropped, 'recall')} searched another log than this one, and were left out")
 

@@ -1,0 +1,57 @@
+"""Taking traces in: what a server spooled for a bank becomes its runs, or joins them.
+
+Events are appended first, then the spool forgets them. A process that ends between the two has them taken in again,
+which adds nothing, because ids follow from the spans.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from rbank_es.agents.traces.trace_events import TraceEvents, start_id
+from rbank_es.agents.traces.trace_run import FORM, traces_of
+from rbank_es.agents.traces.trace_spool import TraceSpool, trace_spool
+from rbank_es.agents.transcripts.transcript_events import EventWriter
+from rbank_es.events.redaction import secrets
+from rbank_es.exchange.file_import import import_parsed
+from rbank_es.exchange.importer import sized
+from rbank_es.system.utc_times import utc_text
+
+if TYPE_CHECKING:
+    from rbank_es.bank import Bank
+
+
+class TraceIntake(NamedTuple):
+    """What was taken in: runs that are new, events appended, and traces that wait for their roots, or for silence."""
+
+    runs: int = 0
+    appended: int = 0
+    waiting: int = 0
+
+
+def take_traces_in(bank: Bank) -> TraceIntake:
+    """Take in what servers spooled for a bank. Raises as `Bank.append`, sqlite3.Error; then the spool is as it was."""
+    spool = trace_spool(bank.log.place)
+    if spool is None:
+        return TraceIntake()
+    try:
+        return take_from(spool, bank)
+    finally:
+        spool.close()
+
+
+def take_from(spool: TraceSpool, bank: Bank, *, at_once: bool = False) -> TraceIntake:
+    """Take in the traces of an open spool that are due. `at_once`, `Raises`: see `TraceSpool.due`, `take_traces_in`."""
+    runs = appended = 0
+    while True:
+        found = spool.due(time.time(), lambda trace: bank.log.seq_of_id(start_id(trace)) is not None, at_once=at_once)
+        if not found.rows:
+            return TraceIntake(runs, appended, found.waiting)
+        events = TraceEvents(EventWriter(secrets(), utc_text(datetime.now(UTC))))
+        told = [trace for trace in traces_of(found.facts) if trace.is_of_agent or trace.evaluations]
+        units = [sized(FORM, unit) for trace in told for unit in events.units(trace)]
+        report = import_parsed(bank, events.parsed(FORM, units))
+        spool.forget(found.rows)
+        runs, appended = runs + report.runs, appended + report.appended
