@@ -99,8 +99,9 @@ class SparqlTools:
         Args: resource: 'up:Protein', '<http://…>' or an IRI; limit: examples (at most 20); output_mode: 'sample' for
         data, 'schema' for properties, domains, ranges, notes; related_memories: also ids of procedures about it.
         Returns: kind, uri, and for a class count (direct instances), instances (uri, properties with one value each,
-        more: further values); for a property triples (with it), domains, ranges, examples (subject, object); for an
-        individual properties (uri, n values, one value); related_procedures (id, title, desc) of earlier runs.
+        more: further values; where there are none, as for 'schema'); for a property triples (with it), domains,
+        ranges, examples (subject, object); for an individual properties (uri, n values, one value);
+        related_procedures (id, title, desc) of earlier runs.
         Example: sparql_peek('up:Protein', limit=2)['instances'][0]['properties']
         """
         look = ResourceQueries(self._source, self._room.value_chars)

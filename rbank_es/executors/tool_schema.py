@@ -58,10 +58,11 @@ def tool_schemas(tools: Toolbox, more: Mapping[str, Callable[..., Any]], asked: 
     whole = tools.session.policy.manual == "all"
     lines = {tool.name: one_line(tool) for tool in tools.manual() if tool.name not in left_out}
     shown = [
-        schema_of(tools.functions[name], line if whole else _EXPLAINED.split(line, maxsplit=1)[0])
+        schema_of(tools.functions[name], line if whole else _EXPLAINED.split(line, maxsplit=1)[0], defaults=whole)
         for name, line in lines.items()
     ]
-    return [*shown, *(schema_of(function, inspect.getdoc(function) or "") for function in more.values()), SUBMIT_TOOL]
+    others = (schema_of(function, inspect.getdoc(function) or "", defaults=whole) for function in more.values())
+    return [*shown, *others, SUBMIT_TOOL]
 
 
 def rare_tools(tools: Toolbox) -> tuple[str, ...]:
@@ -70,8 +71,8 @@ def rare_tools(tools: Toolbox) -> tuple[str, ...]:
     return () if whole else tuple(tool.name for tool in tools.manual() if tool.rare)
 
 
-def schema_of(function: Callable[..., Any], doc: str) -> Tool:
-    """Return the schema of a function with this description."""
+def schema_of(function: Callable[..., Any], doc: str, *, defaults: bool = True) -> Tool:
+    """Return the schema of a function with this description; without `defaults`, small models fill in less."""
     hints = get_type_hints(function)
     parameters = inspect.signature(function).parameters.values()
     return {
@@ -80,7 +81,10 @@ def schema_of(function: Callable[..., Any], doc: str) -> Tool:
         "description": doc,
         "parameters": {
             "type": "object",
-            "properties": {each.name: _property(hints.get(each.name, Any), each.default) for each in parameters},
+            "properties": {
+                each.name: _property(hints.get(each.name, Any), each.default if defaults else None)
+                for each in parameters
+            },
             "required": [each.name for each in parameters if each.default is each.empty],
         },
     }

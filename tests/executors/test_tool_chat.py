@@ -65,7 +65,7 @@ class TestTools(ExecutorContract):
         find = next(each for each in offered if each.name == "find")
         assert find.parameters == {
             "type": "object",
-            "properties": {"word": {"type": "string"}, "k": {"type": "integer", "default": 6}},
+            "properties": {"word": {"type": "string"}, "k": {"type": "integer"}},
             "required": ["word"],
         }
         for each in offered:

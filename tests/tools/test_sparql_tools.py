@@ -202,7 +202,10 @@ def test_instances_that_have_nothing_but_a_type_are_shown(bank: Bank, tmp_path: 
 def test_a_class_that_nothing_has_says_so(tools: LibraryTools) -> None:
     body = tools("sparql_peek", resource="lib:Map")
     assert body["instances"] == []
-    assert "schema" in body["note"]
+    assert (
+        "declared" in body["note"]
+        and body["properties"] == tools("sparql_peek", resource="lib:Map", output_mode="schema")["properties"]
+    )
 
 
 def test_instances_without_a_name_are_shown_as_blank_nodes(tools: LibraryTools) -> None:

@@ -40,7 +40,10 @@ class ResourceSummary:
         self._room = room
 
     def peek_class(self, iri: str, n: int) -> None:
-        """Add instances of a class with a few of their properties; of its subclasses if it has none of its own."""
+        """Add instances of a class with a few of their properties; of its subclasses if it has none of its own.
+
+        Of a class without any, what is declared is added: an agent would ask for it next.
+        """
         self.describe_class(iri, brief=True)
         deep = self._look.tables is not None and self._look.tables.instances(iri) == 0
         self.add_instances(iri, n, subclasses=deep)
@@ -49,7 +52,11 @@ class ResourceSummary:
             name = self._body["uri"]
             self._body["note"] = note + (name if len(note + name) <= NOTE_CHARS else "this class")
         elif not self._body["instances"]:
-            self._body["note"] = "no instances here; output_mode='schema' tells what is declared"
+            if self._look.tables is None:
+                self._body["note"] = "no instances here"
+                return
+            self._body["note"] = "no instances here: this is what is declared"
+            self.describe_class(iri)
 
     def add_instances(self, iri: str, n: int, *, subclasses: bool) -> None:
         """Add instances, each with as many properties as leave room for all of them."""
