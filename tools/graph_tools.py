@@ -38,7 +38,7 @@ class GraphTools(SessionTools):
 
     @property
     def _tables(self) -> SchemaTables:
-        return tables_of(self._source)[0]
+        return tables_of(self._source)
 
     def g_stats(self) -> Reply:
         """How large the loaded graph is, and how it is described.

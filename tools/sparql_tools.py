@@ -69,16 +69,16 @@ class SparqlTools:
         use_cache: False makes the tables anew.
         Returns: overview: class_count, property_count (those listed), top_classes (uri, count of direct instances),
         prefixes. classes: classes (uri, label, count, common_properties). properties: properties (uri, label, kind,
-        triples with it, domains, ranges). Rows come with returned, total, has_more, next_offset; cached and digest tell
-        whose tables they are.
+        triples with it, domains, ranges). Rows come with returned, total, has_more, next_offset; digest tells whose
+        they are.
         Example: sparql_schema('classes', filter_prefix='up:', limit=10)['classes'][0]['uri']
         """
         offset, limit = from_zero(offset), within("limit", limit, limits.QUERY_ROWS)
-        tables, cached = tables_of(self._source, use_cache=use_cache)
+        tables = tables_of(self._source, use_cache=use_cache)
         namespace = tables.names.namespace(filter_prefix) if filter_prefix else None
         if filter_prefix and not any(tables.within(each, namespace) for each in (tables.classes, tables.properties)):
             raise tables.names.none_begins_with(filter_prefix)
-        beside = {"cached": cached, "digest": tables.digest[:DIGEST_CHARS]}
+        beside = {"digest": tables.digest[:DIGEST_CHARS]}
         if output_mode == "overview":
             return Reply(self._overview(tables, namespace, limit, beside))
         name = "properties" if output_mode == "properties" else "classes"

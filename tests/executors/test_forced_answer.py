@@ -24,7 +24,7 @@ from tests.models.test_whole_runs import settings  # noqa: E402
 from tests.rerun.banks import shipped  # noqa: E402
 
 OBJECT = json.dumps({"answer": "45 metres", "sparql": HEIGHT, "evidence": ["results_0"]})
-STEPS = {"react": call("sparql_query", {"query": HEIGHT}), "scratchpad": code("print(1)"), "rlm": code("print(1)")}
+STEPS = {"react": call("sparql_schema"), "scratchpad": code("print(1)"), "rlm": code("print(1)")}
 
 
 @pytest.fixture(autouse=True)

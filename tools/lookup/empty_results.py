@@ -77,7 +77,7 @@ def hint_for(query: ParsedQuery, source: Source) -> str:
     try:
         found = _of_rows(query, source) or _of_graphs(query.tree, source)
         if not found and source.schema is not None:
-            found = next(_Hinter(reading, tables_of(source)[0], source).hints(), "")
+            found = next(_Hinter(reading, tables_of(source), source).hints(), "")
     except (QueryRefused, ToolError):  # a query that can be run, and names what can't be looked up
         return DEFAULT
     if source.schema is None:

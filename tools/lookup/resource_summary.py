@@ -142,7 +142,7 @@ class ResourceQueries:
         self._source = source
         self._width = width
         self.names = TermNames.of(source)
-        self.tables: SchemaTables | None = tables_of(source)[0] if source.schema is not None else None
+        self.tables: SchemaTables | None = tables_of(source) if source.schema is not None else None
 
     def resolve(self, resource: str) -> str:
         """Return the IRI of a prefixed name, an IRI, or the local name or label of one class or property.

@@ -152,8 +152,8 @@ def known_number(name: str, number: int | None) -> dict[str, int]:
 _KEPT: OrderedDict[str, SchemaTables] = OrderedDict()
 
 
-def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, bool]:
-    """Return the tables of a source, and whether they were cached. Raises `ToolError` if it has no schema."""
+def tables_of(source: Source, *, use_cache: bool = True) -> SchemaTables:
+    """Return the tables of a source. Raises `ToolError` if it has no schema."""
     schema = source.schema
     if schema is None:
         raise ToolError(
@@ -166,14 +166,14 @@ def tables_of(source: Source, *, use_cache: bool = True) -> tuple[SchemaTables, 
         kept = _KEPT.get(digest) if use_cache else None
         if kept is not None:
             _KEPT.move_to_end(digest)
-            return kept, True
+            return kept
     # Outside of it: two threads may make the same tables, but nobody waits for another ontology.
     made = SchemaTables(schema, digest, TermNames.of(source))
     with undivided:
         _KEPT[digest] = made
         while len(_KEPT) > limits.GRAPH_CACHE_ENTRIES:
             _KEPT.popitem(last=False)
-    return made, False
+    return made
 
 
 def _digest(source: Source, schema: Schema) -> str:
