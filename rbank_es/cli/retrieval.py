@@ -111,8 +111,8 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
         policy = view.retrieval_policy()
         if not isinstance(policy, Bm25V2):
             raise BadInput(
-                f"{policy.label} doesn't tell how much of a query an item covers; put bm25-2 in force first: "
-                f"rbank-es policy {opened.name} --set retrieval=bm25-2"
+                f"{policy.label} doesn't tell how much of a query an item covers; put bm25-3 in force first: "
+                f"rbank-es policy {opened.name} --set retrieval=bm25-3"
             )
         cases = _cases(view, path)
 
@@ -151,8 +151,8 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
 
 @command(
     "compare",
-    "rbank-es retrieval compare notes --cases cases.jsonl --policy bm25-1 --policy bm25-2",
-    "rbank-es retrieval compare notes --cases cases.jsonl --policy bm25-2 --policy bm25-2,coverage=0.3,k_success=2",
+    "rbank-es retrieval compare notes --cases cases.jsonl --policy bm25-2 --policy bm25-3",
+    "rbank-es retrieval compare notes --cases cases.jsonl --policy bm25-3 --policy bm25-3,coverage=0.3,k_success=2",
 )
 @click.argument("bank", metavar="BANK[@POINT]")
 @click.option("--cases", "path", metavar="FILE", required=True, help="Labelled cases, as for calibrate.")

@@ -132,7 +132,7 @@ def _print_explained(found: Sequence[FoundItem]) -> None:
     if not found:
         echo("nothing found")
     elif all(item.coverage is None for item in found):
-        echo(styled("the bank's policy doesn't tell which words count; bm25-2 does", "dim"))
+        echo(styled("the bank's policy doesn't tell which words count; bm25-3 does", "dim"))
 
 
 def _word(share: WordShare) -> str:

@@ -118,7 +118,7 @@ POLICIES: Registry[type[Policy]] = Registry(
 """Every version of every policy, as `kind:name-version`."""
 
 DEFAULTS: dict[PolicyKind, tuple[str, int]] = {
-    "retrieval": ("bm25", 2),
+    "retrieval": ("bm25", 3),
     "admission": ("standard", 1),
     "judging": ("lm", 1),
     "extraction": ("success-failure", 1),

@@ -139,7 +139,7 @@ def test_a_retrieval_that_differs_in_its_score_says_so(tmp_path: Path):
         decision = Decision(candidate=0, action="add", item=item.id)
         bank.append(MemoriesConsolidated(extraction=made.events[0].id, policy="append-1", decisions=(decision,)))
         wrong = Hit(id=item.id, rank=1, score=-99.5)
-        bank.append(MemoriesRetrieved(k=1, policy="bm25-2", query="lamps", hits=(wrong,)))
+        bank.append(MemoriesRetrieved(k=1, policy="bm25-3", query="lamps", hits=(wrong,)))
         with pytest.raises(CheckFailed, match=rf"found {item.id} \(-99.5\) and now finds {item.id} \(0\."):
             bank.check(retrievals=True)
 

@@ -36,7 +36,7 @@ def test_every_kind_is_shown_with_its_settings_their_defaults_and_since_when(pla
         assert bank.at().policies().policies == bank.policies()
         assert json.loads(bank.at().policies().json())["policies"] == list(found.values())
     people = run("policy", "./notes", cwd=place).out
-    assert "retrieval: bm25-2 (since 2)" in people and "k_success" in people and "Default: 6" in people
+    assert "retrieval: bm25-3 (since 2)" in people and "k_success" in people and "Default: 6" in people
 
 
 def test_a_change_is_one_event_and_the_same_change_again_none(place: Path) -> None:
@@ -89,7 +89,7 @@ def test_all_policies_are_listed_with_the_meaning_of_each_setting(tmp_path: Path
             (["--set", "retrieval.k_succes=2"], "did you mean 'k_success'"),
             (["--set", "retreival.k=2"], "did you mean 'retrieval'"),
             (["--set", "retrieval=bm52"], "did you mean 'bm25'"),
-            (["--set", "retrieval=bm25-9"], "no version 9 in this release; there are: 1, 2"),
+            (["--set", "retrieval=bm25-9"], "no version 9 in this release; there are: 1, 2, 3"),
             (["--set", "retrieval.k=many"], "Expected `int`, got `str` - at `k`"),
             (["--set", "retrieval.k=1", "--set", "retrieval.k=2"], "given twice"),
             (["--set", "retrieval.=1"], "write kind.setting=value"),

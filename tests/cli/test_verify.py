@@ -24,7 +24,7 @@ def test_verify_proves_noted_heads_and_recorded_retrievals(sample: Path) -> None
 def test_a_retrieval_that_does_not_hold_fails_the_check(place: Path) -> None:
     """A recorded retrieval whose hits can't be found again: exit code 1."""
     hit = {"id": "elsewhere", "rank": 1, "score": 1.0}
-    event = {"type": "memories_retrieved", "k": 1, "policy": "bm25-2", "query": "kilns", "hits": [hit]}
+    event = {"type": "memories_retrieved", "k": 1, "policy": "bm25-3", "query": "kilns", "hits": [hit]}
     run("append", "notes", cwd=place, stdin=json.dumps(event))
     run("verify", "notes", cwd=place)
     assert "1 of 1 retrievals" in fails("verify", "notes", "--retrievals", cwd=place, code=1)

@@ -12,6 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesForgotten
 from rbank_es.events.items import Item
+from rbank_es.policies import Bm25V2
 from rbank_es.policies.packed_items import HEADING, pack_items
 from tests.context.banks import learn
 from tests.context.procedures_of_bank import procedures
@@ -27,7 +28,7 @@ FOREIGN = Item.make(
 
 @pytest.fixture
 def bank(tmp_path: Path) -> Iterator[Bank]:
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
+    with Bank.create(tmp_path / "bank", policies=[Bm25V2().choice], unsafe_no_sync=True) as made:
         learn(made, DO, DONT, OTHER)
         yield made
 

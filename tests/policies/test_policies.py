@@ -17,7 +17,7 @@ from rbank_es.events.items import Item, Source
 from rbank_es.policies import (
     Append,
     Bm25V1,
-    Bm25V2,
+    Bm25V3,
     Bounded,
     CheckJudging,
     Dedup,
@@ -383,7 +383,7 @@ def test_the_defaults_are_whole() -> None:
         ("correction", "law"),
     ]
     assert [policy_of(choice).choice for choice in default_policies()] == list(default_policies())
-    assert Bm25V2.of(default_policies()[0]) == Bm25V2()
+    assert Bm25V3.of(default_policies()[0]) == Bm25V3()
     assert Dedup().label == "dedup-1" and default_policies()[4] == DedupV2().choice
 
 
@@ -406,7 +406,7 @@ def test_toml_and_json_say_the_same() -> None:
     )
     retrieval, *others, forgetting, _, _, _ = load_policies(toml)
     assert load_policies(as_json) == load_policies(toml)
-    assert Bm25V2.of(retrieval) == Bm25V2(k=3, weights=(2.0, 1.0, 1.5, 0.0))
+    assert Bm25V3.of(retrieval) == Bm25V3(k=3, weights=(2.0, 1.0, 1.5, 0.0))
     assert (tuple(others), policy_of(forgetting)) == (default_policies()[1:5], Bounded(max_items=9))
     assert load_policies("") == load_policies("{}") == default_policies()
 
@@ -427,13 +427,13 @@ def test_toml_and_json_say_the_same() -> None:
         ("[retrieval]\nname = 3", "name must be a string, not int"),
         ('[retrieval]\nname = "bm26"', "did you mean 'bm25'"),
         ('[forgetting]\nname = "zzz"', "there are: bounded, never"),
-        ("[retrieval]\nversion = 9", "bm25 has no version 9 in this release; there are: 1, 2"),
-        ("[retrieval]\nversion = true", "has no version True in this release; there are: 1, 2"),
+        ("[retrieval]\nversion = 9", "bm25 has no version 9 in this release; there are: 1, 2, 3"),
+        ("[retrieval]\nversion = true", "has no version True in this release; there are: 1, 2, 3"),
         (
             "[retrieval]\nlimit = 3",
-            "bm25-2 has no setting 'limit'; there are: b, coverage, domains, floor, k, k1, k_failure, "
-            "k_success, levels, parts, pool, share_of_best, stop_weight, stop_words, strangers, strength, support, "
-            "unknown_names, weights",
+            "bm25-3 has no setting 'limit'; there are: b, coverage, domains, floor, k, k1, k_failure, "
+            "k_success, levels, pairs, parts, pool, share_of_best, stop_weight, stop_words, strangers, strength, "
+            "support, typo, unknown, unknown_names, weights",
         ),
         ("[forgetting]\ndays = 3", "no setting 'days'; there are: none"),
         ("[retrieval]\nk_succes = 3", "did you mean 'k_success'"),
@@ -441,7 +441,7 @@ def test_toml_and_json_say_the_same() -> None:
         ("[retrieval]\nk = true", "Expected `int`, got `bool` - at `k`"),
         ("[retrieval]\nweights = [1, 1, 1]", "length 4, got 3 - at `weights`"),
         ("[retrieval]\nweights = [1, nan, 1, 1]", "at `weights[1]`"),
-        ('[retrieval]\nstop_words = "klingon-1"', "there are: english-1, english-2, none"),
+        ('[retrieval]\nstop_words = "klingon-1"', "there are: languages-1, none"),
         ("[consolidation]\ntitle_min = 0.5", "dedup-2 has no setting 'title_min'"),
         ("[consolidation]\nversion = 1\ntitle_min = nan", "at `title_min`"),
         ("[consolidation]\nversion = 1\ncontent_min = [5, 4]", "content_min 5/4 is not from 0 to 1"),

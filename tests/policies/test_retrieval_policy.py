@@ -150,10 +150,10 @@ def test_retrievals_by_two_versions_of_a_policy_are_each_verified_by_their_own(b
 
 
 def test_a_recorded_version_that_nobody_knows_is_an_error_and_never_a_default(bank: Bank) -> None:
-    with pytest.raises(BadPolicy, match="bm25 has no version 9 in this release; there are: 1, 2"):
+    with pytest.raises(BadPolicy, match="bm25 has no version 9 in this release; there are: 1, 2, 3"):
         retrieval_policy(PolicyChoice(kind="retrieval", name="bm25", version=9))
     bank.append(MemoriesRetrieved(k=1, policy="bm25-9", query="lamps"))
-    with pytest.raises(BadPolicy, match=r"bm25-9.*it knows bm25-1, bm25-2"):
+    with pytest.raises(BadPolicy, match=r"bm25-9.*it knows bm25-1, bm25-2, bm25-3"):
         bank.check(retrievals=True)
 
 

@@ -31,7 +31,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.limits import tool_limits
-from rbank_es.policies import Bm25V1, Bm25V2
+from rbank_es.policies import Bm25V1, Bm25V3
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
@@ -93,7 +93,7 @@ def test_a_search_is_recorded_with_its_hits_right_before_the_call(bank: Bank, bo
     assert isinstance(retrieved, MemoriesRetrieved) and isinstance(called, ToolCalled)
     assert (retrieved.run, retrieved.mode, retrieved.call, retrieved.query) == (RUN, "tool", called.call, "lamps")
     assert (retrieved.k, retrieved.polarity, retrieved.ontology, retrieved.role) == (3, "failure", "harbour", None)
-    assert retrieved.policy == Bm25V2().label
+    assert retrieved.policy == Bm25V3().label
     assert [hit.id for hit in retrieved.hits] == [hit["id"] for hit in result["hits"]]
     assert [hit.rank for hit in retrieved.hits] == list(range(1, len(retrieved.hits) + 1))
 
