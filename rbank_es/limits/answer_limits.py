@@ -43,3 +43,6 @@ NOTABLE_CHARS = 300
 TICKS = 200
 # Characters of a bank's purpose.
 PURPOSE_CHARS = 500
+# Rows and characters of an answer to SQL, at most: they go from process to process, and to a file, in one piece.
+SQL_ROWS = 1_000_000
+SQL_RESULT_CHARS = 64 * MIB

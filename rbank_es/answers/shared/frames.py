@@ -74,12 +74,25 @@ def columns_of(schema: Schema, rows: Sequence[Struct]) -> dict[str, list[Any]]:
     return {name: [_value(name, kind, row[name]) for row in plain] for name, kind in schema.items()}
 
 
+def flat_rows(schema: Schema, rows: Sequence[Struct]) -> list[tuple[str | int | float | None, ...]]:
+    """Return rows as SQL has them: times as texts, lists and objects as JSON, 0 and 1. Raises as `columns_of`."""
+    plain = [msgspec.to_builtins(row) for row in rows]
+    return [tuple(_flat(name, kind, row[name]) for name, kind in schema.items()) for row in plain]
+
+
+def _flat(name: str, kind: ColumnType, value: Any) -> str | int | float | None:
+    if value is not None and kind.name in ("list", "struct"):
+        return msgspec.json.encode(value).decode()
+    flat: str | int | float | None = value if kind.name == "time" else _value(name, kind, value)
+    return int(flat) if isinstance(flat, bool) else flat
+
+
 def _value(name: str, kind: ColumnType, value: Any) -> Any:
     match kind.name:
-        case "json":
-            return None if value is None else msgspec.json.encode(value).decode()
         case _ if value is None:
             return None
+        case "json":
+            return msgspec.json.encode(value).decode()
         case "time":
             return datetime.fromisoformat(value)
         case "whole" if abs(value) > WHOLE_MOST:

@@ -25,6 +25,7 @@ from rbank_es.system.whole_number import whole_number
 if TYPE_CHECKING:
     from io import BufferedReader
 
+    from rbank_es.bank.open_bank import OpenBank
     from rbank_es.judging.judge_protocol import Judge
     from rbank_es.loop.loop_spend import LoopBounds
     from rbank_es.projections.view import View
@@ -282,7 +283,7 @@ def writable(path: Path) -> Path:
     return path
 
 
-def outside(bank: Bank, path: Path) -> Path:
+def outside(bank: OpenBank, path: Path) -> Path:
     """Return the path. Raises `BadInput` where it is inside the bank's directory, which holds nothing but the bank."""
     if bank.log.owns(path):
         raise BadInput(f"{path} is inside the bank's own directory; choose a place outside of it")

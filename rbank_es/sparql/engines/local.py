@@ -54,7 +54,7 @@ class WorkerGone(Exception):
     """The other side is gone."""
 
 
-def send(fd: int, message: Request | Response, deadline: float | None = None) -> None:
+def send(fd: int, message: msgspec.Struct, deadline: float | None = None) -> None:
     """Write one frame. `deadline` is on the clock of `time.monotonic`. Raises `WorkerTimeout`, `WorkerGone`."""
     data = msgspec.msgpack.encode(message)
     view = memoryview(_LENGTH.pack(len(data)) + data)
@@ -154,7 +154,7 @@ class LocalEngine(QueryEngine):
 
     def _ask(self, worker: WorkerProcess, request: Request) -> Response:
         try:
-            return worker.ask(request)
+            return _RESPONSE.decode(worker.ask(request, request.caps.timeout_s - request.caps.spent_s))
         except WorkerTimeout:
             self._drop()
             return Response(code="timeout", message=f"the query took longer than {request.caps.timeout_s:g} s")
@@ -170,7 +170,7 @@ class LocalEngine(QueryEngine):
         if self._worker is not None and not self._worker.alive:
             self._drop()
         if self._worker is None:
-            self._worker = WorkerProcess(self._quads, self._library)
+            self._worker = WorkerProcess("rbank_es.sparql.engines.worker", str(self._quads), self._library)
         return self._worker
 
     def _drop(self) -> None:
@@ -198,12 +198,12 @@ _RESPONSE = msgspec.msgpack.Decoder(Response)
 
 
 class WorkerProcess:
-    """A worker that has loaded its graph. It ends with this object, with this process, or by `end`."""
+    """A worker that is ready for queries. It ends with this object, with this process, or by `end`."""
 
-    def __init__(self, quads: Path, library: str = "pyoxigraph") -> None:
-        """Start it. Raises `QueryFailed` if it isn't ready within `ENGINE_START_S`."""
+    def __init__(self, module: str, *arguments: str) -> None:
+        """Start the module as a program. Raises `QueryFailed` if it isn't ready within `ENGINE_START_S`."""
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rbank_es.sparql.engines.worker", str(quads), library],
+            [sys.executable, "-P", "-m", module, *arguments],
             # -P and this path: the worker must not import whatever lies in the current folder.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(_import_path())},
             stdin=subprocess.PIPE,
@@ -229,11 +229,16 @@ class WorkerProcess:
         """Whether the process is running."""
         return self._process.poll() is None
 
-    def ask(self, request: Request) -> Response:
-        """Return its response. Raises `WorkerTimeout`, or `WorkerGone` if it died; it must be ended then."""
-        deadline = time.monotonic() + request.caps.timeout_s - request.caps.spent_s
-        send(_fd(self._process.stdin), request, deadline)
-        return _RESPONSE.decode(receive(_fd(self._process.stdout), deadline))
+    def tell(self, message: msgspec.Struct, timeout_s: float) -> float:
+        """Send a message that may take so long; return the deadline. Raises as `ask`."""
+        deadline = time.monotonic() + timeout_s
+        send(_fd(self._process.stdin), message, deadline)
+        return deadline
+
+    def ask(self, message: msgspec.Struct, timeout_s: float) -> bytes:
+        """Return the response to a message. Raises `WorkerTimeout`, or `WorkerGone` if it died: it must be ended."""
+        deadline = self.tell(message, timeout_s)
+        return receive(_fd(self._process.stdout), deadline)
 
     def end(self) -> None:
         """Kill the process, and wait for it."""

@@ -44,10 +44,10 @@ def main(quads: str, library: str = "pyoxigraph") -> None:
     """Load the graph, then answer until the engine is gone."""
     # A process that the system kills at this signal needs no Python to be stopped amid a query.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_engine, daemon=True).start()
+    threading.Thread(target=end_with_owner, daemon=True).start()
     try:
         answering = _LIBRARIES[library](quads)
-        _confine()
+        confine()
     except Exception as error:
         send(OUTPUT, Response(code="engine_failed", message=foreign_words(error)))
         return
@@ -61,7 +61,7 @@ def main(quads: str, library: str = "pyoxigraph") -> None:
         send(OUTPUT, response)
 
 
-def _end_with_engine() -> None:
+def end_with_owner() -> None:
     """Wait until nobody holds the other end of standard input any more, and end this process."""
     poll = select.poll()
     poll.register(INPUT, 0)  # asks for nothing, so it returns for a hang-up only
@@ -69,7 +69,7 @@ def _end_with_engine() -> None:
     os._exit(0)
 
 
-def _confine() -> None:
+def confine() -> None:
     """Give up further memory, files and sockets: three descriptors are open, and a fourth is refused."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     address_space_bytes = _address_space_bytes()
