@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -26,13 +27,14 @@ from rbank_es.cli.shared.arguments import NumberRange
 from rbank_es.cli.shared.ending_table import endings_of, print_endings
 from rbank_es.cli.shared.experiment_rate import rate
 from rbank_es.cli.shared.experiment_report import REPORT_COMMANDS
+from rbank_es.cli.shared.experiment_shards import slurm_script, status
 from rbank_es.cli.shared.experiment_simulate import simulate
+from rbank_es.cli.shared.experiment_whatif import whatif
 from rbank_es.cli.shared.interruption import interruptible
 from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.cli.shared.ontology_options import open_named
 from rbank_es.cli.shared.output import (
     Cell,
-    Progress,
     echo,
     echo_command,
     echo_fields,
@@ -166,6 +168,7 @@ def _shown(value: Any) -> str:
     "run",
     "rbank-es experiment run E9 --lm openai/gpt-4.1-mini --dry-run",
     "rbank-es experiment run E9 --lm openai/gpt-4.1-mini --jobs 4 --into results/e9",
+    "rbank-es experiment run E9 --lm openai/gpt-4.1-mini --shard 3/40 --into /shared/e9",
     "rbank-es experiment run mine.toml --tasks tasks.json --ont model.ttl --lm openai/any --api-base http://localhost:8000/v1",
 )
 @click.argument("name", metavar="NAME|FILE")
@@ -191,6 +194,8 @@ def _shown(value: Any) -> str:
     help="Trials side by side.",
 )  # fmt: skip
 @click.option("--into", metavar="DIR", help="The folder of the results; default: experiments/NAME.")
+@click.option("--shard", metavar="N/OF", help="Be one of several processes, on any machines, that share the folder.")
+@click.option("--slurm", is_flag=True, help="Print a script for Slurm that runs this command as all shards.")
 @click.option(
     "--patience", "patience_min", metavar="MINUTES", default=experiment_limits.EXPERIMENT_PATIENCE_S / 60,
     show_default=True, type=NumberRange(0, experiment_limits.EXPERIMENT_PATIENCE_MOST_S / 60),
@@ -205,8 +210,20 @@ def run(name: str, as_json: bool, **given: Any) -> None:
     All banks are forks of one that has the ontology, what all conditions share, and a guide where one is needed.
     Interrupted in any way, the same command goes on: a task counts whole or not at all. A folder of another experiment,
     another suite or other code is refused. Keys are read from environment variables alone, such as OPENAI_API_KEY.
+
+    With --shard 3/40 it is one of 40 processes: each trial is run by the first that claims it and published once; who
+    has no trial left takes those that nobody is at. The same command goes on after an interruption; `experiment status`
+    shows how far they are.
     """
     from rbank_es.experiments.definition import load_experiment
+    from rbank_es.experiments.shards import Shard
+
+    shard = Shard.parse(given["shard"]) if given["shard"] is not None else None
+    if (shard or given["slurm"]) and (shard is None or given["into"] is None):
+        raise BadInput("shards share a folder: name them with --shard N/OF, and it with --into DIR")
+    if shard is not None and given["slurm"]:
+        echo(slurm_script(sys.argv[1:], shard.of))
+        return
 
     if given["prices"] is not None and not given["dry_run"]:
         raise BadInput("--prices are for the estimate: add --dry-run, or leave them out")
@@ -221,7 +238,9 @@ def run(name: str, as_json: bool, **given: Any) -> None:
             return
         folder = Path(given["into"] or Path("experiments") / chosen.name)
         live = LoopDisplay()
-        outcomes = _run(materials, folder, given, live)
+        outcomes = _run(materials, folder, given | {"shard": shard}, live)
+        if shard is not None and not outcomes:
+            warn(f"no trial was left for this shard; see: rbank-es experiment status {shlex.quote(str(folder))}")
     endings = endings_of(live.ends)
     scripted = any(choice.scripted for choice in chosen.models.values())
     if as_json:
@@ -365,7 +384,8 @@ def _run(materials: Materials, folder: Path, given: dict[str, Any], live: LoopDi
             live.place(place_of(done))
 
         watching: dict[str, Any] = {"on_task": on_task, "on_events": live.events}
-        return run_experiment(materials, folder, jobs=given["jobs"], patience_s=60 * given["patience_min"], **watching)
+        watching |= {"jobs": given["jobs"], "shard": given["shard"], "patience_s": 60 * given["patience_min"]}
+        return run_experiment(materials, folder, **watching)
 
 
 # ---------------------------------------------------------------- printing
@@ -442,45 +462,4 @@ def _print_outcomes(
     echo_command(f"experiment report {shlex.quote(str(folder))}")
 
 
-# ---------------------------------------------------------------- by supposition
-
-
-@command("whatif", "rbank-es experiment whatif experiments/E10 --basis append")
-@click.argument("folder", metavar="DIR")
-@click.option("--basis", metavar="CONDITION", required=True, help="The condition whose logs are decided again.")
-def whatif(folder: str, basis: str, as_json: bool) -> None:
-    """Show what the banks of one condition would be under the policies of the others, beside the live ones.
-
-    Conditions that differ in their policies of consolidation, forgetting or retrieval alone are compared over the same
-    runs. No model is called. It is first order: how runs would have gone with other items is unknown.
-    """
-    from rbank_es.experiments.experiment_folder import FolderHead
-    from rbank_es.experiments.supposed_conditions import supposed_conditions
-
-    loaded = FolderHead.of(Path(folder)).experiment
-    with Progress("deciding again") as progress:
-        found = supposed_conditions(loaded, Path(folder), basis, progress)
-    if as_json:
-        echo_json(found)
-        return
-    rows: list[list[Cell]] = [
-        [
-            f"o{each.order}-r{each.repetition}",
-            each.condition,
-            each.items_basis,
-            each.items_supposed,
-            each.items_live,
-            f"{each.differing} of {each.decided}",
-            f"{each.retrievals} of {each.retrieved}",
-            each.unknown or None,
-            each.asking or None,
-        ]
-        for each in found
-    ]
-    named = f"items of {basis}"
-    headers = ["trial", "under", named, "supposed", "live", "other decisions", "other retrievals"]
-    unsure = ["retrievals not known", "would ask a model"]
-    echo_table([*headers, *unsure], rows, optional=unsure)
-
-
-experiment.add_commands(list_, show, run, whatif, rate, simulate, *REPORT_COMMANDS)
+experiment.add_commands(list_, show, run, status, whatif, rate, simulate, *REPORT_COMMANDS)

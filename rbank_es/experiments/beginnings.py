@@ -12,11 +12,15 @@ the trial had begun before. So whoever changes something later must change every
 
 What remains: the trial that began last can be removed together with what the common bank recorded since. Only a digest
 of the report that was noted before shows that.
+
+In an experiment of shards, whose environment says so, no log is shared by the processes, so the common bank is only
+read. A trial then says how many folders of earlier generations were gone; one removed with its claims leaves no trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +39,9 @@ from rbank_es.log import Head
 
 BEGINNING = "experiment_started"
 
+SHARDS = "shards"
+"""The fact of an environment that shards run the experiment."""
+
 SAID_LATER = ("contrasts", "interactions", "metrics", "rubrics", "title", "question")
 """Parts of a definition that change no run: they may be changed later, and a report then says so."""
 
@@ -47,14 +54,21 @@ def fork_point(base: Bank) -> int:
     return position if first is None else first.seq - 1
 
 
-def begin(folder: Path, base: Bank, bank: Bank, started: ExperimentStarted, experiment: Experiment) -> None:
+def begin(
+    folder: Path, base: Bank, bank: Bank, started: ExperimentStarted, experiment: Experiment, *,
+    removed: int | None = None,
+) -> None:  # fmt: skip
     """Record the beginning of a trial in the common bank, then in its own; once, however often this is called.
 
+    In an experiment of shards the common bank is only read, and `removed` earlier generations are gone.
     Raises `BadInput` where the folder of the experiment has no environment.
     """
     id, environment = _beginning_id(bank.id), read_part(folder, ENVIRONMENT, experiment_limits.EXPERIMENT_BYTES)
     facts = {"definition": experiment.digest, "environment": sha256(environment).hexdigest()}
     whole = msgspec.structs.replace(started, id=id, config=experiment.to_toml(), **facts)
+    if removed is not None:
+        bank.append(msgspec.structs.replace(whole, common=str(base.head()), earlier=removed))
+        return
     while True:
         position, known = base.position, [each for each in _beginnings(base) if each.trial == started.trial]
         # An interruption between the two records: the common bank has it, and the trial has not.
@@ -132,6 +146,7 @@ class _Begun(NamedTuple):
 
 def beginning_faults(folder: Path, planned: Sequence[Trial]) -> Iterator[Fault]:
     """Yield what doesn't fit between the common bank of an experiment and its trials; damaged logs are left out."""
+    sharded = is_sharded(folder)
     begun = [each for trial in planned if (each := _begun(TrialPlace(folder, trial))) is not None]
     where = f"{BANKS}/{base_place(folder).name}"
     try:
@@ -146,7 +161,8 @@ def beginning_faults(folder: Path, planned: Sequence[Trial]) -> Iterator[Fault]:
         yield from _of_base(base, where, begun)
         known = _beginnings(base)
         for each in begun:
-            yield from _of_trial(each, [event for event in known if event.trial == each.place.trial])
+            own = None if sharded else [event for event in known if event.trial == each.place.trial]
+            yield from _of_trial(each, own)
         there = {each.place.trial for each in begun}
         for trial in dict.fromkeys(event.trial for event in known if event.trial not in there):
             name = TrialPlace(folder, trial).bank.relative_to(folder)
@@ -187,20 +203,29 @@ def _of_base(base: Bank, where: str, begun: Sequence[_Begun]) -> Iterator[Fault]
             return
 
 
-def _of_trial(each: _Begun, known: Sequence[ExperimentStarted]) -> Iterator[Fault]:
+def is_sharded(folder: Path) -> bool:
+    """Return whether the environment of an experiment says that shards run it. Raises `BadInput`."""
+    # By the environment, because each trial recorded its digest.
+    with suppress(msgspec.DecodeError):
+        found = msgspec.json.decode(read_part(folder, ENVIRONMENT, experiment_limits.EXPERIMENT_BYTES))
+        return isinstance(found, dict) and found.get(SHARDS) is True
+    return False
+
+
+def _of_trial(each: _Begun, known: Sequence[ExperimentStarted] | None) -> Iterator[Fault]:
+    """Yield what doesn't fit of a trial; `known` are its beginnings in the common bank, None where it has none."""
     started = each.started
     if started is None:
         return
-    own = next((event for event in known if event.id == started.id), None)
-    if own is None:
+    own = next((event for event in known or () if event.id == started.id), None)
+    if known is not None and own is None:
         yield Fault(each.where, "the common bank has no record that it began")
-    elif own.definition != started.definition or own.config_digest != started.config_digest:
+    elif own is not None and (own.definition, own.config_digest) != (started.definition, started.config_digest):
         yield Fault(each.where, "the common bank recorded another beginning of it")
     elif started.id not in each.ids:
         yield Fault(each.where, "its beginning is that of another bank: it was copied from there")
-    again = max(started.earlier, len(known) - 1)
+    again = max(started.earlier, len(known or ()) - 1)
     if again > 0:
         yield Fault(each.where, f"it was run again: it had begun {again:,} times before, in a bank that was removed")
-    if len(each.place.cuts) < each.cuts:
-        lost = each.cuts - len(each.place.cuts)
+    if (lost := each.cuts - len(each.place.earlier)) > 0:
         yield Fault(each.where, f"{lost:,} of the banks that were cut off from it are not under cut")

@@ -296,7 +296,7 @@ class _Found:
                     head=str(bank.head()),
                     runs=len(rows),
                     without_run=record.without_run,
-                    cuts=len(place.cuts),
+                    cuts=len(place.earlier),
                     earlier=record.earlier,
                     top_tenth=top_tenth(log.state),
                 )

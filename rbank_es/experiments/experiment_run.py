@@ -33,19 +33,30 @@ from rbank_es.errors import BadInput, BankNotFound, LogBusy, RBankError
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import RunBounds, Trial
 from rbank_es.executors.executor import Interpreters, executor_class
+from rbank_es.experiments.beginnings import SHARDS
+from rbank_es.experiments.claims import Claims
 from rbank_es.experiments.definition import Experiment
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import trials
+from rbank_es.experiments.shards import Shard, ShardFolder
 from rbank_es.experiments.task_suite import suite_json
 from rbank_es.experiments.trial import TrialOutcome, patiently, run_trial
-from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, base_place, read_part, require_own_places
+from rbank_es.experiments.trial_place import (
+    DEFINITION,
+    ENVIRONMENT,
+    SUITE,
+    TrialPlace,
+    base_place,
+    read_part,
+    require_own_places,
+)
 from rbank_es.limits import experiment_limits, sandbox_limits
 from rbank_es.loop.resources import Sandboxes, check, origin
 from rbank_es.loop.rollouts import JOIN_WAIT_S
 from rbank_es.loop.watched_bank import OnEvents, watched
 from rbank_es.policies import default_policies
 from rbank_es.system.error_messages import message_of
-from rbank_es.system.files import kind_of, write_replacing
+from rbank_es.system.files import is_scratch, kind_of, write_replacing
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
@@ -68,6 +79,8 @@ def run_experiment(
     folder: Path,
     *,
     jobs: int = 1,
+    shard: Shard | None = None,
+    lease_s: float = experiment_limits.CLAIM_LEASE_S,
     on_task: OnTrialTask | None = None,
     on_events: OnEvents | None = None,
     patience_s: float = experiment_limits.EXPERIMENT_PATIENCE_S,
@@ -80,6 +93,10 @@ def run_experiment(
         materials: the experiment, with all that its definition names.
         folder: made if it is missing; else it must hold this very experiment.
         jobs: trials side by side, in threads: what they wait for is the model.
+        shard: which of several processes this is, on whatever machines, that share the folder: each trial is run by the
+            first that claims it, and the outcomes are those that this process published; see `shards.py`. Nothing is
+            rated then.
+        lease_s: seconds after which a claim that wasn't renewed is another's.
         on_task: called after each task, from any thread, one call at a time.
         on_events: called with the events of runs as they are recorded, from any thread.
         patience_s: how long one task waits for a model that fails, in seconds.
@@ -99,16 +116,24 @@ def run_experiment(
         # A model or an interpreter that the caller brings needs no key and no sandbox here.
         own = {"models": "model_for" not in parts, "sandbox": "interpreters" not in parts}
         check(materials.settings(condition), **own)
-    prepare_folder(materials, folder)
+    prepare_folder(materials, folder, sharded=shard is not None)
     with ExitStack() as stack:
         places = stack.enter_context(_Places(materials, jobs, parts.pop("interpreters", None)))
-        base = stack.enter_context(_base(materials, folder))
-        stack.enter_context(_alone(base, folder))
         waits: dict[str, Any] = {"patience_s": patience_s, "sleep": sleep}
-        shown = watched(base, on_events) if on_events is not None else base
-        patiently(partial(_write_guide, materials, shown, places, parts), lambda: 0, **waits)
+
+        def guided(base: Bank) -> None:
+            shown = watched(base, on_events) if on_events is not None else base
+            patiently(partial(_write_guide, materials, shown, places, parts), lambda: 0, **waits)
+
         work = _Work(materials, folder, places, on_task, {**waits, "on_events": on_events, **parts})
-        outcomes = work.done_by(jobs)
+        if shard is not None:
+            shared = ShardFolder(folder, lease_s)
+            shared.make_base(partial(_made_base, materials, guided), sleep)
+            return work.done_by(jobs, shard.order(trials(materials.experiment)), shared)
+        base = stack.enter_context(_base(materials, base_place(folder)))
+        stack.enter_context(_alone(base, folder, lease_s))
+        guided(base)
+        outcomes = work.done_by(jobs, trials(materials.experiment))
         if materials.experiment.rubrics:
             _rate(materials, folder, parts)
         return outcomes
@@ -117,12 +142,16 @@ def run_experiment(
 # ---------------------------------------------------------------- the folder
 
 
-def prepare_folder(materials: Materials, folder: Path) -> None:
-    """Write the files of an experiment's folder, or check those that are there. Raises `BadInput`, OSError."""
+def prepare_folder(materials: Materials, folder: Path, *, sharded: bool = False) -> None:
+    """Write the files of an experiment's folder, or check those that are there. Raises `BadInput`, OSError.
+
+    Shards may do it at the same time, because they write the same.
+    """
     files = {
         DEFINITION: materials.experiment.to_toml().encode(),
         SUITE: suite_json(materials.suite),
-        ENVIRONMENT: msgspec.json.format(msgspec.json.encode(environment(materials)), indent=1) + b"\n",
+        ENVIRONMENT: msgspec.json.format(msgspec.json.encode(environment(materials, sharded=sharded)), indent=1)
+        + b"\n",
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -131,7 +160,7 @@ def prepare_folder(materials: Materials, folder: Path) -> None:
     require_own_places(folder, trials(materials.experiment))
     is_whole = kind_of(folder / DEFINITION) is not None
     if not is_whole and any(folder.iterdir()):
-        left = {path.name for path in folder.iterdir()} - {SUITE, ENVIRONMENT}
+        left = {path.name for path in folder.iterdir() if not is_scratch(path.name)} - {*files}
         if left:
             raise BadInput(f"{folder} holds {min(left)} and no experiment: {ELSEWHERE}")
     # The definition last, because its presence says that the folder is whole.
@@ -155,7 +184,7 @@ def _require_same(folder: Path, name: str, wanted: bytes) -> None:
     )
 
 
-def environment(materials: Materials) -> dict[str, Any]:
+def environment(materials: Materials, *, sharded: bool = False) -> dict[str, Any]:
     """Return the facts on which a result may depend beside definition and suite, as plain data."""
     scripted = any(choice.scripted for choice in materials.experiment.models.values())
     return {
@@ -173,6 +202,7 @@ def environment(materials: Materials) -> dict[str, Any]:
         "seeds": materials.digests.seeds,
         "guides": materials.digests.guides,
         "constraints": materials.digests.constraints,
+        **({SHARDS: True} if sharded else {}),
     }
 
 
@@ -193,9 +223,13 @@ def _version(package: str) -> str | None:
 # ---------------------------------------------------------------- the common bank
 
 
-def _base(materials: Materials, folder: Path) -> Bank:
+def _made_base(materials: Materials, guided: Callable[[Bank], None], place: Path) -> None:
+    with _base(materials, place) as base:
+        guided(base)
+
+
+def _base(materials: Materials, place: Path) -> Bank:
     """Return the bank that all trials are forked from, made if it is missing."""
-    place = base_place(folder)
     try:
         return Bank.open(place)
     except BankNotFound:
@@ -234,12 +268,19 @@ def shared_seeds(experiment: Experiment) -> tuple[str, ...]:
 
 
 @contextmanager
-def _alone(base: Bank, folder: Path) -> Iterator[None]:
+def _alone(base: Bank, folder: Path, lease_s: float) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             stack.enter_context(base.log.exclusive("experiment"))
+            # Locks may not reach another machine, and then this process would move banks that are written to there.
+            free = stack.enter_context(Claims(folder, lease_s).alone("experiment"))
         except LogBusy:
-            raise BadInput(f"another process runs the experiment in {folder}: wait for it, or {ELSEWHERE}") from None
+            free = False
+        if not free:
+            raise BadInput(
+                f"another process runs the experiment in {folder}: wait for it (on another machine, {lease_s:.0f} s "
+                f"longer), {ELSEWHERE}, or run it in shards with --shard"
+            )
         yield
 
 
@@ -312,20 +353,26 @@ class _Work:
         self._materials, self._folder, self._places, self._options = materials, folder, places, options
         self._on_task = on_task
         self._todo: queue.SimpleQueue[tuple[int, Trial]] = queue.SimpleQueue()
-        self._trials = trials(materials.experiment)
-        self._outcomes: dict[int, TrialOutcome] = {}
+        self._shared: ShardFolder | None = None
+        self._outcomes: dict[int, TrialOutcome | None] = {}
         self._errors: list[BaseException] = []
         self._mutex, self._stop = threading.Lock(), threading.Event()
 
-    def done_by(self, jobs: int) -> tuple[TrialOutcome, ...]:
-        """Run all trials in so many threads, and return their outcomes in order. Raises the first error of a trial."""
-        for numbered in enumerate(self._trials):
+    def done_by(
+        self, jobs: int, planned: Sequence[Trial], shared: ShardFolder | None = None
+    ) -> tuple[TrialOutcome, ...]:
+        """Run trials in so many threads, and return their outcomes in order; `shared` leaves out those of others.
+
+        Raises the first error of a trial.
+        """
+        self._shared = shared
+        for numbered in enumerate(planned):
             self._todo.put(numbered)
         threads = [
             # dspy keeps its settings in context variables, which a thread doesn't inherit. Daemons, because an
             # interrupted program must not wait for the answer of a model: what a trial lacks is done again.
             threading.Thread(target=contextvars.copy_context().run, args=(self._work,), daemon=True)
-            for _ in range(min(jobs, len(self._trials)))
+            for _ in range(min(jobs, len(planned)))
         ]
         try:
             for thread in threads:
@@ -338,7 +385,7 @@ class _Work:
             self._stop.set()
         if self._errors:
             raise _first(self._errors)
-        return tuple(self._outcomes[at] for at in range(len(self._trials)))
+        return tuple(each for at in range(len(planned)) if (each := self._outcomes[at]) is not None)
 
     def _work(self) -> None:
         while not self._stop.is_set():
@@ -356,10 +403,15 @@ class _Work:
                 self._errors.append(error)
                 self._stop.set()
 
-    def _run(self, trial: Trial) -> TrialOutcome:
-        condition = self._materials.experiment.named(trial.condition)
+    def _run(self, trial: Trial) -> TrialOutcome | None:
+        if self._shared is None:
+            return self._run_at(TrialPlace(self._folder, trial), self._task)
+        return self._shared.run(trial, self._run_at, self._task)
+
+    def _run_at(self, place: TrialPlace, on_task: OnTrialTask) -> TrialOutcome:
+        condition = self._materials.experiment.named(place.trial.condition)
         where = self._places.of(condition.executor, condition.bounds)
-        return run_trial(self._materials, trial, self._folder, on_task=self._task, **where, **self._options)
+        return run_trial(self._materials, place, on_task=on_task, **where, **self._options)
 
     def _task(self, trial: Trial, result: TaskResult) -> None:
         if self._on_task is not None:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -21,12 +20,12 @@ from rbank_es.errors import BadInput, BankNotFound, LoopStopped
 from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
 from rbank_es.events.run_events import Trial
 from rbank_es.events.run_totals import known_sum
-from rbank_es.experiments.beginnings import begin, fork_point
+from rbank_es.experiments.beginnings import BEGINNING, begin, fork_point
 from rbank_es.experiments.materials import Materials
 from rbank_es.experiments.plan import ordered_tasks
 from rbank_es.experiments.run_rows import rows_of
 from rbank_es.experiments.trial_log import TrialLog
-from rbank_es.experiments.trial_place import TrialPlace, base_place
+from rbank_es.experiments.trial_place import TrialPlace, base_place, opened
 from rbank_es.experiments.trial_record import results_digest
 from rbank_es.limits import experiment_limits
 from rbank_es.log.run_reader import read_run
@@ -78,8 +77,7 @@ class TrialOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_trial(
     materials: Materials,
-    trial: Trial,
-    folder: Path,
+    place: TrialPlace,
     *,
     on_task: OnTaskEnd | None = None,
     on_events: OnEvents | None = None,
@@ -87,13 +85,13 @@ def run_trial(
     sleep: Callable[[float], None] = time.sleep,
     **parts: Any,
 ) -> TrialOutcome:
-    """Run a trial to its end, in its place in the folder of an experiment, and return the outcome.
+    """Run a trial to its end, in its place, and return the outcome.
 
     `parts` are of `LoopResources`, for all tasks. A model that fails is waited for, `patience_s` seconds for one task.
     Raises `LoopStopped` after that, and for a failure that waiting doesn't mend; `BadInput` for the bank of another
     trial.
     """
-    work = _Work(materials, trial, TrialPlace(folder, trial), parts, on_events)
+    work = _Work(materials, place, parts, on_events)
     return patiently(partial(work.go_on, on_task), lambda: work.done, patience_s=patience_s, sleep=sleep)
 
 
@@ -142,16 +140,15 @@ class _Work:
     def __init__(
         self,
         materials: Materials,
-        trial: Trial,
         place: TrialPlace,
         parts: Mapping[str, Any],
         on_events: OnEvents | None = None,
     ) -> None:
         experiment, self.materials = materials.experiment, materials
-        self.trial, self.place, self.parts, self.on_events = trial, place, parts, on_events
-        self.condition = experiment.named(trial.condition)
+        self.trial, self.place, self.parts, self.on_events = place.trial, place, parts, on_events
+        self.condition = experiment.named(place.trial.condition)
         self.settings: LoopSettings = materials.settings(self.condition)
-        self.tasks = ordered_tasks(materials.suite.tasks, experiment.seed, trial.order)
+        self.tasks = ordered_tasks(materials.suite.tasks, experiment.seed, place.trial.order)
         self.done = 0
 
     def go_on(self, on_task: OnTaskEnd | None) -> TrialOutcome:
@@ -181,9 +178,14 @@ class _Work:
     def _forked(self) -> Bank:
         """Return a new fork: of the bank that was cut off last, before the task it was cut off in, or of the base."""
         self.place.bank.parent.mkdir(parents=True, exist_ok=True)
-        for cut in reversed(self.place.cuts):
-            with Bank.open(cut) as older:
-                return older.fork(self.place.bank, self._last_begun(older))
+        for earlier in reversed(self.place.earlier):
+            older = opened(earlier)
+            if older is None:
+                continue
+            with older:
+                # One that ended before its beginning has nothing to go on from.
+                if next(older.events(types={BEGINNING}), None) is not None:
+                    return older.fork(self.place.bank, self._last_begun(older))
         with Bank.open(base_place(self.place.folder)) as base:
             return base.fork(self.place.bank, fork_point(base))
 
@@ -234,7 +236,8 @@ class _Work:
         for name in self.condition.seeds:
             import_paths(bank, [self.materials.seeds[name].path])
         with Bank.open(base_place(self.place.folder)) as base:
-            begin(self.place.folder, base, bank, started, self.materials.experiment)
+            removed = self.place.removed if self.place.generation is not None else None
+            begin(self.place.folder, base, bank, started, self.materials.experiment, removed=removed)
 
     def _finish(self, bank: Bank) -> None:
         bank.append(
@@ -298,7 +301,7 @@ class _Work:
             successes=judged.count("success"),
             failures=judged.count("failure"),
             **msgspec.structs.asdict(history.spent(ran.run for ran in runs)),
-            cuts=len(self.place.cuts),
+            cuts=len(self.place.earlier),
         )
 
 

@@ -23,12 +23,19 @@ DEFINITION, SUITE, ENVIRONMENT = "experiment.toml", "suite.json", "environment.j
 BANKS, CUT, RATINGS = "banks", "cut", "ratings"
 """Its folders: of the banks, of those that were cut off inside a task, and the bank of ratings by rubric."""
 
+CLAIMS, WORK = "claims", "work"
+"""The folders of shards: who is at a trial, and where each works; see `shards.py`."""
+
 
 class TrialPlace(NamedTuple):
-    """The place of a trial's bank in the folder of an experiment, and the banks that it was cut off from."""
+    """The place of a trial's bank in the folder of an experiment, and the banks that it was cut off from.
+
+    `generation` is that of a claim, in an experiment of shards: the bank lies in the folder where its owner works.
+    """
 
     folder: Path
     trial: Trial
+    generation: int | None = None
 
     @property
     def name(self) -> str:
@@ -36,14 +43,48 @@ class TrialPlace(NamedTuple):
         return f"o{self.trial.order}-r{self.trial.repetition}"
 
     @property
+    def stem(self) -> str:
+        """The name of the trial's claims, and of the folders of its generations."""
+        return f"{self.trial.condition}-{self.name}"
+
+    @property
+    def home(self) -> Path:
+        """The folder in which the banks of the trial are."""
+        return self.folder if self.generation is None else self.folder / WORK / f"{self.stem}.{self.generation}"
+
+    @property
     def bank(self) -> Path:
         """The bank."""
-        return self.folder / BANKS / self.trial.condition / self.name
+        return self.home / BANKS / self.trial.condition / self.name
 
     @property
     def found_bank(self) -> Path | None:
         """The bank, if its folder is there. Raises `BadInput` for a link or a file in its place."""
-        return directory(self.folder / BANKS, self.bank.parent, self.bank)
+        return directory(self.home, self.home / BANKS, self.bank.parent, self.bank)
+
+    @property
+    def left(self) -> list[Path]:
+        """The banks of earlier generations, or of all, oldest first: they stay, because an owner may only stand still.
+
+        Raises as `found_bank`.
+        """
+        work = directory(self.folder / WORK)
+        named = re.compile(re.escape(self.stem) + "[.]([1-9][0-9]{0,5})")
+        found = (named.fullmatch(name) for name in (entries(work) if work is not None else ()))
+        before = sorted(int(match[1]) for match in found if match is not None)
+        places = [TrialPlace(self.folder, self.trial, each) for each in before if each < (self.generation or each + 1)]
+        return [bank for each in places for bank in (*each.cuts, each.found_bank) if bank is not None]
+
+    @property
+    def earlier(self) -> list[Path]:
+        """The banks from which a new one may go on, oldest first. Raises as `found_bank`."""
+        return [*self.left, *self.cuts]
+
+    @property
+    def removed(self) -> int:
+        """The number of earlier generations whose folder is gone."""
+        homes = (TrialPlace(self.folder, self.trial, each).home for each in range(1, self.generation or 1))
+        return sum(directory(home) is None for home in homes)
 
     @property
     def cuts(self) -> list[Path]:
@@ -57,14 +98,14 @@ class TrialPlace(NamedTuple):
         return self._cut(max(self._cut_numbers(), default=0) + 1)
 
     def _cut_numbers(self) -> set[int]:
-        folder = directory(self.folder / CUT, self.folder / CUT / self.trial.condition)
+        folder = directory(self.home / CUT, self.home / CUT / self.trial.condition)
         # No leading zero: `_cut` must give back the very name that was found.
         named = re.compile(re.escape(self.name) + "-cut([1-9][0-9]{0,5})")
         found = (named.fullmatch(name) for name in (entries(folder) if folder is not None else ()))
         return {int(match[1]) for match in found if match is not None}
 
     def _cut(self, number: int) -> Path:
-        return self.folder / CUT / self.trial.condition / f"{self.name}-cut{number}"
+        return self.home / CUT / self.trial.condition / f"{self.name}-cut{number}"
 
 
 def base_place(folder: Path) -> Path:
@@ -85,7 +126,7 @@ def require_own_places(folder: Path, trials: Iterable[Trial]) -> None:
     for trial in trials:
         place = TrialPlace(folder, trial)
         # Looking them up raises.
-        _ = place.found_bank, place.cuts
+        _ = place.found_bank, place.earlier
 
 
 def directory(*paths: Path) -> Path | None:

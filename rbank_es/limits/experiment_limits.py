@@ -47,3 +47,10 @@ REPORT_FILE_BYTES = 512 * MIB
 # Characters of each side of a difference that a check shows, and differences that it prints; --json has all.
 REPORT_DIFFERENCE_CHARS = 160
 REPORT_DIFFERENCES = 40
+# How long a claim of a shard holds without being renewed: longer than clients of a shared disk keep what they know of
+# its files, a minute at most by default; and how often one looks who waits for the common bank.
+CLAIM_LEASE_S = 180.0
+CLAIM_WAIT_S = 2.0
+# A claim's file, a machine and a process, and the digits of its generation.
+CLAIM_BYTES = 1_000
+CLAIM_DIGITS = 7

@@ -104,6 +104,27 @@ def test_an_experiment_is_run_into_a_folder_and_the_same_command_changes_nothing
 
 
 @pytest.mark.slow
+def test_shards_share_a_folder_and_status_shows_who_is_at_what(place: Path) -> None:
+    command = ("experiment", "run", "mine.toml", "--ont", "lights", "--lm", "script:turns.toml", "--into", "shared")
+    done = run(*command, "--shard", "2/2", "--json", cwd=place).json
+    assert [each["condition"] for each in (trial["trial"] for trial in done["trials"])] == ["with", "without"]
+    assert "no trial was left for this shard" in run(*command, "--shard", "1/2", cwd=place).err
+    (place / "shared" / "banks" / "with" / "o0-r0").rename(place / "away")
+    facts = run("experiment", "status", "shared", "--json", cwd=place).json
+    assert [each["state"] for each in facts] == ["finished", "stale"] and facts[1]["generation"] == 1
+    shown = run("experiment", "status", "shared", cwd=place).out
+    assert "2 trials: 1 finished, 1 stale" in shown and facts[1]["owner"].split()[1] in shown
+    script = run(*command, "--shard=2/2", "--slurm", cwd=place).out
+    assert "#SBATCH --array=1-2" in script and '--shard="$SLURM_ARRAY_TASK_ID/2"' in script
+    assert "--slurm" not in script and "--into shared" in script
+
+
+@pytest.mark.parametrize("given", [["--shard", "1/2"], ["--slurm"], ["--shard", "3/2", "--into", "x"]])
+def test_shards_need_a_number_and_a_folder(place: Path, given: list[str]) -> None:
+    assert "shard" in fails("experiment", "run", "E9", "--lm", "openai/x", *given, cwd=place)
+
+
+@pytest.mark.slow
 def test_an_extractor_that_nobody_can_read_is_named_at_the_end(place: Path) -> None:
     turns = REACT[: REACT.index("[[task.extractor]]")] + '[[task.extractor]]\ntext = "hm"\n' * 3
     (place / "turns.toml").write_text(turns)
