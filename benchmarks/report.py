@@ -59,6 +59,8 @@ HOW = """\
   95 % of resamplings of the pairs, and the difference of the fastest runs.
 - **wrapped calls**: an OpenAI client that `run.wrap` returned, beside the same client, in turn. The server is in this
   process and answers at once; each call is recorded and synced before its answer is there.
+- **MCP**: the protocol's own client and its two servers, of the bank and of a tool that echoes, over standard input and
+  output, question by question in turn. A recall searches, begins a run and syncs twice. A start is a whole process.
 - **rollouts**: the loop with several rollouts, in threads, beside the loop with one, without judging. *In sandboxes
   that run*: they are kept between the runs. *From a pool*: each rollout takes a sandbox that is ready, and the pool at
   once starts another, which takes a processor a second or more.

@@ -20,15 +20,19 @@ class OpenRuns:
         """Record in `bank`."""
         self._bank = bank
         self._runs: OrderedDict[str, AgentRun] = OrderedDict()
-        self._lock = Lock()
+        self._lock, self._closed = Lock(), False
 
     def begin(self, task: str, **facts: Any) -> AgentRun:
-        """Begin a run, as `Bank.record`; the run used longest ago ends where too many are open."""
+        """Begin a run, as `Bank.record`; the run used longest ago ends where too many are open.
+
+        After `close` the new one ends at once: a call that its host gave up may still be under way on its thread.
+        """
         run = self._bank.record(task, **facts)
         run.__enter__()
         with self._lock:
             self._runs[run.id] = run
-            left = [self._runs.popitem(last=False)[1]] if len(self._runs) > agent_limits.OPEN_RUNS else []
+            full = self._closed or len(self._runs) > agent_limits.OPEN_RUNS
+            left = [self._runs.popitem(last=False)[1]] if full else []
         for each in left:
             each.__exit__(None, None, None)
         return run
@@ -51,6 +55,6 @@ class OpenRuns:
     def close(self) -> None:
         """End all of them."""
         with self._lock:
-            left = [*self._runs]
+            self._closed, left = True, [*self._runs]
         for id in left:
             self.drop(id)

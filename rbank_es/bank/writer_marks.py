@@ -29,6 +29,9 @@ PROCESS_ENDED = "process_ended"
 
 _MARK = re.compile(r"run-[0-9a-f]{16}")
 
+_held: dict[Path, int] = {}
+"""The marks with the ids of the processes that hold them: a forked child knows those of its parent, and holds none."""
+
 
 class WriterMark:
     """The mark that this process records a run; a forked child doesn't hold it."""
@@ -49,6 +52,7 @@ class WriterMark:
             # Somebody who looks for ended writers may have removed it before the lock.
             if os.fstat(fd).st_nlink:
                 os.write(fd, _machine())
+                _held[path] = os.getpid()
                 return path
             self._stack.close()
 
@@ -56,6 +60,7 @@ class WriterMark:
         """Remove the mark, because the run has ended."""
         path, self._path = self._path, None
         if path is not None:
+            _held.pop(path, None)
             with suppress(OSError):
                 path.unlink(missing_ok=True)
         self._stack.close()
@@ -66,7 +71,9 @@ def close_left_runs(bank: OpenBank) -> tuple[str, ...]:
 
     Raises as `Bank.append`.
     """
-    return tuple(run for path in _marks(bank) for run in _closed(bank, path))
+    # A server has many runs open, and to try a lock takes a tenth of a millisecond.
+    others = (path for path in _marks(bank) if _held.get(path) != os.getpid())
+    return tuple(run for path in others for run in _closed(bank, path))
 
 
 def _closed(bank: OpenBank, path: Path) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -151,6 +152,61 @@ def test_a_host_that_goes_away_leaves_a_server_that_works(served: HttpServer) ->
 
     anyio.run(talk)
     assert served.stop() == 0
+
+
+@pytest.mark.slow
+def test_hostile_calls_are_refused_over_both_transports_and_the_server_goes_on(place: Path, served: HttpServer) -> None:
+    hostile: list[tuple[str, dict[str, Any]]] = [
+        ("recall", {"question": "x" * 10_000_000}),
+        ("recall", {"question": ["x"], "zzz": {"y": None}}),
+        ("report", {"run": "run-of-nobody", "outcome": "success"}),
+        ("get", {"ids": ["../../etc/passwd"]}),
+        ("search", {"query": "lamps", "at": "no such point"}),
+        ("no_such_tool", {}),
+    ]
+
+    async def talk(client: Client) -> None:
+        for name, arguments in hostile:
+            try:
+                assert (await client.call_tool(name, arguments)).is_error, name
+            except MCPError:  # what the library itself refuses, such as a body over its bound
+                assert len(str(arguments)) > 1_000_000 or name == "no_such_tool", name
+        await whole_life(client)
+
+    async def over_both() -> None:
+        async with Client(stdio(place), read_timeout_seconds=60) as client:
+            await talk(client)
+        async with served.client() as client:
+            await talk(client)
+
+    anyio.run(over_both)
+    assert served.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_host_that_goes_away_in_mid_call_leaves_no_process_and_no_run_open(place: Path) -> None:
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+    recall = {"name": "recall", "arguments": {"question": QUESTION}}
+    lines = [
+        {"id": 1, "method": "initialize", "params": begin},
+        {"method": "notifications/initialized"},
+        *({"id": number, "method": "tools/call", "params": recall} for number in range(2, 8)),
+    ]
+    pipe = subprocess.PIPE
+    server = subprocess.Popen([*COMMAND, str(place)], stdin=pipe, stdout=pipe, stderr=pipe, text=True)  # noqa: S603
+    assert server.stdin and server.stdout and server.stderr
+    for number, line in enumerate(lines):
+        server.stdin.write(json.dumps({"jsonrpc": "2.0"} | line) + "\n")
+        server.stdin.flush()
+        if not number:
+            server.stdout.readline()
+    server.stdin.close()
+    server.stdout.close()
+    assert server.wait(30) in (0, 141) and server.stderr.read() == ""
+    with Bank.open(place) as bank:
+        with bank.record("the next one") as run:  # which ends what a process left
+            run.finish()
+        assert {row.outcome for row in bank.runs().rows} <= {"failed", "submitted"}
 
 
 @pytest.mark.slow

@@ -141,6 +141,14 @@ def test_runs_that_nobody_reported_end_as_unfinished(bank: Bank) -> None:
     assert {row.error_code for row in bank.runs(limit=len(others) + 1).rows} == {"unfinished"}
 
 
+def test_a_call_that_outlives_its_server_leaves_no_run_open(bank: Bank, tools: BankTools) -> None:
+    """Its host went away: the thread of the call goes on a little longer than the server."""
+    tools.close()
+    with pytest.raises(BadInput, match="has ended"):
+        tools.call("recall", {"question": QUESTION})
+    assert [row.error_code for row in bank.runs().rows] == ["unfinished"]
+
+
 REFUSED: dict[str, tuple[str, dict[str, Any], type[Exception], str]] = {
     "a number for a text": ("recall", {"question": 5}, BadInput, "Expected `str`, got `int` - at `question`"),
     "a text for a number": ("search", {"query": "x", "k": "5"}, BadInput, "Expected `int`, got `str`"),
