@@ -41,6 +41,7 @@ from rbank_es.log.rows.row_log import RowLog
 from rbank_es.log.writer_errors import LeaseLost, LogBehind
 from rbank_es.system.files import BankCache
 
+_FLUSH = "set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'rbank', '')"
 _TABLES = "rbank.event, rbank.text"
 _STANDING = "the server's write-ahead log until it is recycled, its replicas, its backups"
 
@@ -135,10 +136,10 @@ class PostgresLog(RowLog):
         """Return the group with these ids, which the log has if its append came in, behind a sync."""
         with self.rows() as rows:
             found = rows.positions(ids)
-        if len(found) < len(ids):
-            return None
-        self.sync()
-        first, last = min(found.values()), max(found.values())
+            if len(found) < len(ids):
+                return None
+            first, last = min(found.values()), max(found.values())
+            self._flush(last, rows.digest(last))
         return Appended(first, last, tuple(self.read(after=first - 1, upto=last)))
 
     def _in_one_trip(self, prepared: Sequence[Prepared], expected: int | Expected) -> Appended | None:
@@ -168,8 +169,11 @@ class PostgresLog(RowLog):
         synced = not self._contended
         with self.rows("write") as rows:
             recorded = self._recorded(rows, prepared, expected)
-        if not synced or recorded.appended.duplicate:
-            self.sync()
+        last = recorded.events[-1] if recorded.events else None
+        if last is not None and not synced:
+            self._flush(last.seq, last.digest)
+        elif last is None:
+            self._flush(recorded.appended.last, bytes.fromhex(self.head(recorded.appended.last).digest))
         return self._acknowledge(recorded)
 
     def _acknowledge(self, made: ComposedRows) -> Appended:
@@ -181,9 +185,16 @@ class PostgresLog(RowLog):
     def sync(self) -> None:
         """See `EventLog.sync`. A synced commit flushes all that came before it; a replica has only what was flushed."""
         if not self.server.is_replica:
-            self.server.execute(
-                "SELECT set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'rbank', '')"
-            )
+            self.server.execute(f"SELECT {_FLUSH}")
+
+    def _flush(self, seq: int, digest: bytes | None) -> None:
+        """Wait until the event at a position is on the server's disk. Raises `ConnectionLost` where it is not there.
+
+        Between its commit and this statement the server may have crashed, and forgotten it.
+        """
+        statement = f"SELECT (SELECT digest FROM rbank.event WHERE bank = %s AND seq = %s), {_FLUSH}"
+        if self.server.once(statement, (self.number, seq)) != digest:
+            raise ConnectionLost(self.place, RuntimeError("the server lost a commit that it had not yet written"))
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[Lease]:
