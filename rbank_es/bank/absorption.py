@@ -156,6 +156,7 @@ class _Absorber:
         self._last: int | None = None
 
     def run(self) -> Absorption:
+        self._other.settled()
         digest = self._other.head(self._upto).digest
         plan = plan_absorption(self._log, self._other, self._upto, self._reached)
         before = self._facts()

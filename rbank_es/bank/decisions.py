@@ -259,7 +259,7 @@ def optimistically(
     """
     lost = 0
     while True:
-        position, began = log.position(), time.monotonic()
+        position, began = log.settled(), time.monotonic()
         try:
             return try_once(position)
         except (PositionConflict, DuplicateEvent):

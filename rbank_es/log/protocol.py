@@ -322,6 +322,13 @@ class EventLog(Protocol):
         """Return the position of the last event; 0 for an empty log."""
         ...
 
+    def settled(self) -> int:
+        """Return the last position, behind a sync where this process may outlive a crash of the log's server.
+
+        Whoever decides by what was read asks for it first: no crash takes back an event up to there.
+        """
+        ...
+
     def head(self, at: int | None = None) -> Head:
         """Return the head at a position, or now. Raises `LogCorruption` for a position that the log hasn't."""
         ...

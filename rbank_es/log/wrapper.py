@@ -84,6 +84,9 @@ class LogWrapper:
     def position(self) -> int:
         return self._log.position()
 
+    def settled(self) -> int:
+        return self._log.settled()
+
     def head(self, at: int | None = None) -> Head:
         return self._log.head(at)
 

@@ -165,7 +165,7 @@ class History:
 
     def catch_up(self) -> History:
         """Read the events appended since the last call, and return this object."""
-        upto, judged = self._bank.position, set[str]()
+        upto, judged = self._bank.log.settled(), set[str]()
         for event in self._bank.log.read(after=self.position, upto=upto, types=_TYPES):
             self._take(event)
             judged |= {event.run} if isinstance(event, RunJudged | JudgmentOverruled) else set()

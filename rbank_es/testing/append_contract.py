@@ -184,6 +184,7 @@ class AppendingContract(ContractBase):
         """`close` releases files; using the log opens it again. `sync` may be called at any time."""
         log = self.filled(2)
         log.sync()
+        assert log.settled() == log.position()
         log.close()
         # Twice, because closing what is closed is no error.
         log.close()

@@ -294,11 +294,12 @@ class FileLog:
         with self._reading():
             return self._heads.look().seq
 
+    def settled(self) -> int:
+        return self.position()
+
     def mark(self, position: int) -> str | None:
-        if not position:
-            return ""
         with self._reading():
-            return self._reader.mark(position)
+            return self._reader.mark(position) if position else ""
 
     def head(self, at: int | None = None) -> Head:
         with self._reading():

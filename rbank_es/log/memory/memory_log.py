@@ -195,6 +195,9 @@ class MemoryLog:
     def position(self) -> int:
         return len(self.store.events)
 
+    def settled(self) -> int:
+        return self.position()
+
     def mark(self, position: int) -> str | None:
         if not position:
             return ""

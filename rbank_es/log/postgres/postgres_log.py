@@ -187,6 +187,20 @@ class PostgresLog(RowLog):
         if not self.server.is_replica:
             self.server.execute(f"SELECT {_FLUSH}")
 
+    def settled(self) -> int:
+        if self.server.is_replica:
+            return self.position()  # what it has was flushed where it comes from
+        end = time.monotonic() + limits.RETRY_S
+        while True:
+            try:
+                head = self.head()
+                self._flush(head.seq, bytes.fromhex(head.digest) if head.seq else None)
+                return head.seq
+            except ConnectionLost:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(limits.RETRY_PAUSE_S)
+
     def _flush(self, seq: int, digest: bytes | None) -> None:
         """Wait until the event at a position is on the server's disk. Raises `ConnectionLost` where it is not there.
 

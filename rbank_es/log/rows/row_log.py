@@ -158,6 +158,9 @@ class RowLog:
         with self.rows() as rows:
             return rows.position()
 
+    def settled(self) -> int:
+        return self.position()
+
     def head(self, at: int | None = None) -> Head:
         with self.rows() as rows:
             seq = rows.position() if at is None else at

@@ -11,15 +11,18 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rbank_es.events import NoteLogged
 from rbank_es.log.postgres.postgres_engine import ENGINE
 from rbank_es.log.rows.row_log import RowLog
+from rbank_es.testing import note
 from tests.cli_runner import ROOT
 from tests.postgres_server import Pooler, PostgresServer, binaries
 
-pytestmark = [pytest.mark.xdist_group("postgres"), pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.xdist_group("postgres-kills"), pytest.mark.slow, pytest.mark.timeout(240)]
 
 WRITER = """
 import os, sys
@@ -120,9 +123,9 @@ def test_nothing_acknowledged_is_lost_when_writers_and_the_server_are_killed(
     writers = Writers(url, tmp_path, 10)
     chance = random.Random(7)
     wait_for(writers, 30)
-    for turn in range(20):
+    for turn in range(12):
         writers.kill_one(chance)
-        if turn % 7 == 6:
+        if turn % 5 == 4:
             own_server.crash_and_start()
         wait_for(writers, 5)
     writers.stop()
@@ -130,7 +133,7 @@ def test_nothing_acknowledged_is_lost_when_writers_and_the_server_are_killed(
     log = ENGINE.open(own_server.url("one"))
     faults = writers.faults(log)
     assert (faults["lost"], faults["partial"], faults["doubled"]) == (0, 0, 0), faults
-    assert faults["acknowledged"] > 130 and log.verify().events == log.position()
+    assert faults["acknowledged"] > 80 and log.verify().events == log.position()
 
 
 def test_without_the_sync_acknowledged_groups_are_lost(own_server: PostgresServer, tmp_path: Path) -> None:
@@ -143,3 +146,30 @@ def test_without_the_sync_acknowledged_groups_are_lost(own_server: PostgresServe
     writers.stop()
     faults = writers.faults(ENGINE.open(url))
     assert faults["lost"] > 0 and (faults["partial"], faults["doubled"]) == (0, 0), faults
+
+
+def test_a_commit_that_a_crash_took_before_its_flush_is_made_again(
+    own_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where writers contend, the flush comes after the commit: on a fresh connection it would vouch for nothing."""
+    monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "cache"))
+    url = own_server.url("one")
+    log, other = ENGINE.create(url, [note("one")]), ENGINE.open(url)
+    log.append([note("two")])
+    other.append([note("three")])
+    log.append([note("four")])  # the other was quicker: from now on this one waits for the disk behind the lock
+    once, crashes = log.server.once, iter([True])
+
+    def crashing(statement: str, values: Any) -> Any:
+        if "emit_message" in statement and next(crashes, False):
+            own_server.crash_and_start()
+            log.server.execute("SELECT 1")
+        return once(statement, values)
+
+    monkeypatch.setattr(log.server, "once", crashing)
+    made = log.append([note("five")])
+    assert next(crashes, None) is None and [event.note for event in made.events if isinstance(event, NoteLogged)] == [
+        "five"
+    ]
+    own_server.crash_and_start()
+    assert [getattr(event, "note", "") for event in ENGINE.open(url).read()] == ["one", "two", "three", "four", "five"]
