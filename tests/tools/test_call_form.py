@@ -156,6 +156,21 @@ def test_the_manual_has_examples_in_the_terms_of_the_source(bank: Bank, box: Too
         assert "up:" not in alone.manual_text()
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "named"),
+    [
+        ("sparql_peek", {"query": "SELECT * { ?a ?b ?c }"}, "query is an argument of sparql_query and g_query"),
+        ("mem_search", {"text": "lights"}, "text is an argument of g_search"),
+    ],
+)
+def test_a_name_that_another_tool_needs_is_refused_and_said_to_be_its(
+    box: Toolbox, tool: str, arguments: Any, named: str
+) -> None:
+    """The other tool may be meant."""
+    error = box.call(tool, arguments)["error"]
+    assert error["code"] == "bad_arguments" and named in error["hint"]
+
+
 def test_a_prefix_that_nothing_has_is_an_error_that_names_the_others(box: Toolbox) -> None:
     error = box.call("sparql_schema", {"filter_prefix": "up:"})["error"]
     assert error["code"] == "no_such_terms" and "lt:" in error["hint"]

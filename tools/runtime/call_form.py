@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -45,11 +45,12 @@ class CallForm:
         )
         return f"{self.name}({', '.join(parameters)})"
 
-    def meant(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> Meant | None:
+    def meant(self, given: tuple[Any, ...], named: Mapping[str, Any], elsewhere: Collection[str] = ()) -> Meant | None:
         """Return the one unknown name of a call that can only mean the one required parameter without a value.
 
-        Returns None where that is not certain: further names are unknown or missing; the name resembles another open
-        parameter, or the value is one of its choices; the value has not the type of the parameter.
+        Returns None where that is not certain: further names are unknown or missing; the name is needed `elsewhere`, by
+        another tool; it resembles another open parameter, or the value is one of its choices; the value has not the
+        type of the parameter.
         """
         known = self.signature.parameters
         if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in known.values()):
@@ -60,7 +61,7 @@ class CallForm:
         if len(unknown) != 1 or len(missing) != 1:
             return None
         [name], [parameter] = unknown, missing
-        if len(name) > tool_limits.TAKEN_NAME_CHARS:
+        if len(name) > tool_limits.TAKEN_NAME_CHARS or name in elsewhere:
             return None
         others = [each for each in still_open if each != parameter]
         chosen = any(named[name] in choices_of(self._hint(each)) for each in others if _is_text(named[name]))
@@ -84,6 +85,11 @@ class CallForm:
         except TypeError as error:
             raise WrongArguments(f"{self.name}: {error}") from None
         return {name: self._converted(name, value) for name, value in arguments.items()}
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The parameters without a default."""
+        return tuple(each.name for each in self.signature.parameters.values() if each.default is each.empty)
 
     def choice_named(self, named: Mapping[str, Any]) -> dict[str, str]:
         """Return the argument of which an unknown name of a call is a choice: `{output_mode: 'classes'}`; else none."""

@@ -27,8 +27,7 @@ def in_terms_of(manual: str, cls: str | None) -> str:
 def example_of(form: CallForm, session: ToolSession, arguments: Mapping[str, str]) -> str:
     """Return a call with these arguments and what else it requires; empty where no value of one is known."""
     known = {**_values(session), **arguments}
-    required = [each.name for each in form.signature.parameters.values() if each.default is each.empty]
-    named = {name: known.get(name) for name in dict.fromkeys([*required, *arguments])}
+    named = {name: known.get(name) for name in dict.fromkeys([*form.needed, *arguments])}
     if not named or None in named.values():
         return ""
     return f"{form.name}({', '.join(f'{name}={value!r}' for name, value in named.items())})"

@@ -102,6 +102,8 @@ class ToolSession:
     """Has a vector recorded for a query that has none; None where nobody gives vectors."""
     manual: tuple[Manual, ...] = ()
     """The manual of every tool of the run, for the tool `tools`."""
+    needed: dict[str, list[str]] = field(default_factory=dict)
+    """The names of parameters without a default, each with the tools that have it."""
     note: str = ""
     """What the answer of the current call says of its arguments; empty if nothing."""
     unrecorded: list[Exception] = field(default_factory=list)

@@ -120,14 +120,17 @@ class Tool:
 
     def _arguments(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments by parameter. A name that can only mean one parameter is taken so, which is noted."""
-        meant = self.form.meant(given, named)
+        needed = self._session.needed
+        meant = self.form.meant(given, named, needed)
         self._session.note = "" if meant is None else meant.note
         try:
             return self.form.bound(given, named, meant)
         except WrongArguments as error:
             words = _TYPES.sub(lambda found: _PYTHON[found[0]], str(error))
             example = example_of(self.form, self._session, self.form.choice_named(named))
-            hint = f"call it as {self.form.usage}{example and ', such as '}{example}"
+            strange = (name for name in named if name in needed and name not in self.form.hints)
+            belongs = "".join(f"; {name} is an argument of {' and '.join(needed[name])}" for name in strange)
+            hint = f"call it as {self.form.usage}{example and ', such as '}{example}{belongs}"
             raise ToolError("bad_arguments", words, hint) from None
 
     def _reply(self, given: tuple[Any, ...], named: Mapping[str, Any], shown: str) -> Reply | ToolError:
@@ -300,6 +303,10 @@ class Toolbox:
         self.functions: dict[str, Function] = {name: self._function(tool) for name, tool in self._tools.items()}
         """Plain functions by name, with the signature and the docstring that the agent reads."""
         session.manual = self.manual()
+        session.needed = {}
+        for name, tool in self._tools.items():
+            for parameter in tool.form.needed:
+                session.needed.setdefault(parameter, []).append(name)
 
     def _function(self, tool: Tool) -> Function:
         def function(*given: Any, **named: Any) -> dict[str, Any]:
