@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +37,7 @@ def examine_hooks(cwd: str) -> list[Check]:
     for host in get_args(Host):
         for project in (None, root):
             checks += _of_settings(host, project)
+    checks += _turned_off(root)
     if not any(check.name.startswith("installed") for check in checks):
         fix = "rbank-es install claude-code (or codex)"
         checks.append(Check(name="installed", ok=False, detail="no coding agent runs the hook here", fix=fix))
@@ -70,6 +73,17 @@ def _of_settings(host: Host, project: str | None) -> list[Check]:
         return [Check(name=name, ok=False, detail=f"{detail}, and not for {', '.join(missing)}", fix=fix)]
     checks = [Check(name=name, ok=True, detail=detail)]
     return checks if host != "codex" else [*checks, _trusted(path, found)]
+
+
+def _turned_off(root: str) -> Iterator[Check]:
+    """Yield a check for each settings file of Claude Code that turns all hooks off."""
+    user, project = (settings_path("claude-code", each) for each in (None, root))
+    for path in dict.fromkeys((user, project, project.with_name("settings.local.json"))):
+        with suppress(OSError, LimitExceeded, ValueError, RecursionError):
+            settings = json.loads(read_regular(path, limits.SETTINGS_BYTES, follow=True).decode("utf-8-sig"))
+            if isinstance(settings, dict) and settings.get("disableAllHooks") is True:
+                detail = f"{path} has disableAllHooks: claude-code runs no hook at all"
+                yield Check(name="turned off", ok=False, detail=detail, fix=f"take disableAllHooks out of {path}")
 
 
 def _trusted(path: Path, found: dict[str, int]) -> Check:

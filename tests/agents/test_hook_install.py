@@ -228,6 +228,16 @@ def test_a_tally_is_bounded_owner_only_and_believes_no_other_letters(tmp_path: P
     assert tallied(tmp_path) == ""
 
 
+@pytest.mark.parametrize("name", ["settings.json", "settings.local.json"])
+def test_doctor_says_that_hooks_are_turned_off(home: Path, repository: Path, name: str) -> None:
+    command(home, repository, "install", "claude-code", "--project", "--yes")
+    path = repository / ".claude" / name
+    settings = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(settings | {"disableAllHooks": True}))
+    check = checked(home, repository, "turned off")
+    assert not check["ok"] and str(path) in check["fix"]
+
+
 def test_doctor_says_what_codex_does_not_trust(home: Path) -> None:
     def trusted() -> dict[str, Any]:
         said = run("doctor", "--hooks", "--json", cwd=home, env=environment(home), code=None)

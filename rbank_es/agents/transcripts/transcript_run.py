@@ -61,7 +61,9 @@ class ToolUse(msgspec.Struct, kw_only=True):
     @property
     def commits(self) -> tuple[str, ...]:
         """The hashes of the commits that it made, as git named them."""
-        return tuple(_COMMITTED.findall(self.result)) if _COMMITS.search(self.command) else ()
+        # Also at the end: a hook of the repository may print much before.
+        told = f"{self.result}\n{self.end}"
+        return tuple(_COMMITTED.findall(told)) if _COMMITS.search(self.command) else ()
 
     def answer(self, text: str, at: str | None = None) -> None:
         """Note the result."""

@@ -364,6 +364,13 @@ def test_a_reader_says_of_a_sample_what_happened(name: str, tmp_path: Path) -> N
     assert len({run.key for run in runs}) == len(runs)
 
 
+@pytest.mark.parametrize("printed", [0, 9_000, 30_000])
+def test_a_commit_is_noted_however_much_was_printed_before(printed: int, tmp_path: Path) -> None:
+    lines = ran_in("git add . && git commit -m x", "checked\n" * (printed // 8) + "[main 4f2c1aa] x\n 1 file changed")
+    [run], _ = transcript_runs(write(tmp_path / "a.jsonl", lines))
+    assert run.commits == ["4f2c1aa"]
+
+
 @pytest.mark.parametrize("name", TRIALS)
 def test_a_trial_is_judged_by_its_reward(name: str, tmp_path: Path) -> None:
     result, reward, expected = TRIALS[name]
