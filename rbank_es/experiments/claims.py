@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -125,11 +126,12 @@ class Claims:
         if not numbers:
             return LastClaim(0, "none", "")
         path = self.folder / f"{name}.{max(numbers)}"
-        fresh = self._disk_time() - path.lstat().st_mtime < self.lease_s
-        with suppress(OSError):
+        try:
+            fresh = self._disk_time() - path.lstat().st_mtime < self.lease_s
             owner = read_regular(path, experiment_limits.CLAIM_BYTES).decode(errors="replace").strip()
-            return LastClaim(max(numbers), "held" if fresh else "stale", owner)
-        return LastClaim(max(numbers), "held" if fresh else "stale", "")
+        except FileNotFoundError:  # it was removed in between
+            return LastClaim(max(numbers), "stale", "")
+        return LastClaim(max(numbers), "held" if fresh else "stale", owner)
 
     def _made(self) -> Iterator[tuple[str, int]]:
         for each in entries(self.folder) if directory(self.folder) is not None else ():
@@ -142,6 +144,9 @@ class Claims:
         probe = self.folder / f".clock-{uuid4().hex}"
         try:
             probe.touch(exist_ok=False)
+        except PermissionError:
+            return time.time()  # of somebody who only looks: who takes a claim writes there
+        try:
             # Without a time, so that the server of the files sets its own.
             os.utime(probe)
             return probe.stat().st_mtime

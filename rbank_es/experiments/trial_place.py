@@ -60,7 +60,9 @@ class TrialPlace(NamedTuple):
     @property
     def found_bank(self) -> Path | None:
         """The bank, if its folder is there. Raises `BadInput` for a link or a file in its place."""
-        return directory(self.home, self.home / BANKS, self.bank.parent, self.bank)
+        # The folder of an experiment itself may be a link, as people make them to a shared disk.
+        above = () if self.generation is None else (self.home,)
+        return directory(*above, self.home / BANKS, self.bank.parent, self.bank)
 
     @property
     def left(self) -> list[Path]:
