@@ -375,7 +375,7 @@ def test_the_set_up_that_the_document_shows_works(server: PostgresServer) -> Non
     """Its statements by whom they are for, its command, and a writer of the role that it makes."""
     text = (ROOT / "docs" / "machines.md").read_text(encoding="utf-8")
     first, grants = (block.partition("```")[0] for block in text.split("```sql\n")[1:])
-    (command,) = [block.partition("```")[0].strip() for block in text.split("```sh\n")[1:]]
+    (command,) = [block.partition("```")[0].strip() for block in text.split("```text\n")[1:]]
     for statement in filter(str.strip, first.split(";")):
         server.execute(statement)
     url = server.url("notes", user="rbank_owner", database="banks")
