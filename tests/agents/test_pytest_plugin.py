@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
+from rbank_es.agents import pytest_plugin
 from rbank_es.agents.verdicts_of_tests import verdict_of
 
 PLUGIN = ("-p", "no:rbank", "-p", "rbank_es.agents.pytest_plugin")
@@ -89,6 +91,11 @@ def test_elsewhere(tmp_path):
 def test_without_a_run():
     assert True
 """
+
+
+def test_an_environment_that_has_the_package_has_the_plugin() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"rbank": pytest_plugin.__name__}
 
 
 def test_the_verdict_of_a_test_by_its_phases() -> None:
