@@ -48,6 +48,7 @@ SUBJECTS = (
     "simulated runs",
     "skills",
     "transcripts",
+    "traces",
     "reports",
     "harness",
 )
@@ -93,6 +94,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         leakage,
         long_banks,
         mcp_calls,
+        otlp_traces,
         reading,
         rebuild,
         recorded_runs,
@@ -143,6 +145,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "simulated runs": simulated_runs.measure,
         "skills": skill_files.measure,
         "transcripts": transcript_imports.measure,
+        "traces": otlp_traces.measure,
         "reports": experiment_reports.measure,
         "harness": harness.measure,
     }

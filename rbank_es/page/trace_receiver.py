@@ -88,12 +88,15 @@ class TraceReceiver:
         return PageResponse(body=_received(media, signal, sent), media=media)
 
     def take_in(self, stop: Signal) -> None:
-        """Take what is due into the bank until `stop` is set; then all that has a root. Failures are told once."""
+        """Take what is due into the bank until `stop` is set; then what has a root, for `STOP_S` seconds.
+
+        What is left stays in the spool. A failure is told once.
+        """
         last = ""
         while True:
             stopping = stop.wait(OTLP_LOOK_S)
             try:
-                if take_from(self._spool, self.bank, at_once=stopping).appended:
+                if take_from(self._spool, self.bank, at_once=stopping, most_s=page_limits.STOP_S).appended:
                     with suppress(ProjectionUnavailable):
                         self.bank.project()
                 last = ""

@@ -6,6 +6,7 @@ which adds nothing, because ids follow from the spans.
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,12 +43,16 @@ def take_traces_in(bank: Bank) -> TraceIntake:
         spool.close()
 
 
-def take_from(spool: TraceSpool, bank: Bank, *, at_once: bool = False) -> TraceIntake:
-    """Take in the traces of an open spool that are due. `at_once`, `Raises`: see `TraceSpool.due`, `take_traces_in`."""
+def take_from(spool: TraceSpool, bank: Bank, *, at_once: bool = False, most_s: float = math.inf) -> TraceIntake:
+    """Take in the traces of an open spool that are due, until `most_s` seconds have passed. `at_once`: see `due`.
+
+    Raises as `take_traces_in`.
+    """
     runs = appended = 0
+    end = time.monotonic() + most_s
     while True:
         found = spool.due(time.time(), lambda trace: bank.log.seq_of_id(start_id(trace)) is not None, at_once=at_once)
-        if not found.rows:
+        if not found.rows or time.monotonic() > end:
             return TraceIntake(runs, appended, found.waiting)
         events = TraceEvents(EventWriter(secrets(), utc_text(datetime.now(UTC))))
         told = [trace for trace in traces_of(found.facts) if trace.is_of_agent or trace.evaluations]

@@ -20,11 +20,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -323,7 +326,7 @@ def test_a_spool_in_another_users_place_is_not_opened(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the SDK
 
 
-def provider(port: int, *, retry: bool = True) -> TracerProvider:
+def provider(port: int) -> TracerProvider:
     exporter = OTLPSpanExporter(
         f"http://127.0.0.1:{port}/v1/traces", headers={"authorization": f"Bearer {TOKEN}"}, timeout=10
     )
@@ -346,6 +349,26 @@ def test_the_sdk_brings_runs_in(tmp_path: Path) -> None:
         assert sdk.force_flush()
         sdk.shutdown()
     assert sorted(start.task for start in runs(tmp_path)) == sorted(f"q{number}" for number in range(50))
+
+
+def test_the_sdk_brings_messages_by_logs_that_join_their_span(tmp_path: Path) -> None:
+    with receiving(tmp_path) as there:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        told = LoggerProvider()
+        exporter = OTLPLogExporter(f"http://127.0.0.1:{there.port}/v1/logs", headers=headers, timeout=10)
+        told.add_log_record_processor(BatchLogRecordProcessor(exporter))
+        sdk = provider(there.port)
+        with sdk.get_tracer("a-test").start_as_current_span("chat", attributes={"gen_ai.operation.name": "chat"}):
+            asked = [{"role": "user", "parts": [{"type": "text", "content": "Which lamps?"}]}]
+            told.get_logger("a-test").emit(
+                timestamp=time.time_ns(),
+                event_name="gen_ai.client.inference.operation.details",
+                attributes={"gen_ai.input.messages": asked},
+            )
+        assert sdk.force_flush() and told.force_flush()
+        sdk.shutdown()
+        told.shutdown()
+    assert [start.task for start in runs(tmp_path)] == ["Which lamps?"]
 
 
 def test_the_sdk_comes_again_after_a_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
