@@ -48,7 +48,7 @@ FLOORS = {
     "rbank_es.__main__": (12, "cli"),
 }
 FACADE = "rbank_es"  # its lazy export table may name every floor; nothing inside may lean on it
-HEAVY = ("dspy", "httpx", "numpy", "pyoxigraph", "rdflib", "sqlite_utils")
+HEAVY = ("dspy", "google", "httpx", "numpy", "opentelemetry", "pyoxigraph", "rdflib", "sqlite_utils")
 
 
 def module_name(folder: str, path: Path) -> str:

@@ -67,8 +67,14 @@ from rbank_es.system.utc_times import recorded_time, utc_time
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov", "otlp"]
 FORMS: tuple[str, ...] = get_args(ExportForm)
 
-SUFFIXES = {"items": ".json", "trajectories": ".jsonl", "reasoningbank": ".jsonl", "events": ".jsonl", "prov": ".ttl"}
-SUFFIXES["otlp"] = ".jsonl"
+SUFFIXES = {
+    "items": ".json",
+    "trajectories": ".jsonl",
+    "reasoningbank": ".jsonl",
+    "events": ".jsonl",
+    "prov": ".ttl",
+    "otlp": ".jsonl",
+}
 """Suffix of a file of each form."""
 
 Point = str | int | None

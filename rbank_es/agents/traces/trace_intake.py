@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 
 
 class TraceIntake(NamedTuple):
-    """What was taken in: runs that are new, events appended, and traces that wait for their roots, or for silence."""
+    """What was taken in: runs that are new, events appended, traces that wait for their roots or for silence, and facts
+    that were unreadable."""
 
     runs: int = 0
     appended: int = 0
     waiting: int = 0
+    unreadable: int = 0
 
 
 def take_traces_in(bank: Bank) -> TraceIntake:
@@ -48,12 +50,13 @@ def take_from(spool: TraceSpool, bank: Bank, *, at_once: bool = False, most_s: f
 
     Raises as `take_traces_in`.
     """
-    runs = appended = 0
+    runs = appended = unreadable = 0
     end = time.monotonic() + most_s
     while True:
         found = spool.due(time.time(), lambda trace: bank.log.seq_of_id(start_id(trace)) is not None, at_once=at_once)
         if not found.rows or time.monotonic() > end:
-            return TraceIntake(runs, appended, found.waiting)
+            return TraceIntake(runs, appended, found.waiting, unreadable)
+        unreadable += found.unreadable
         events = TraceEvents(EventWriter(secrets(), utc_text(datetime.now(UTC))))
         told = [trace for trace in traces_of(found.facts) if trace.is_of_agent or trace.evaluations]
         units = [sized(FORM, unit) for trace in told for unit in events.units(trace)]

@@ -42,11 +42,12 @@ ON CONFLICT DO UPDATE SET heard_s = excluded.heard_s, rooted = max(trace.rooted,
 
 
 class WaitingFacts(NamedTuple):
-    """The facts of traces that are due, by the rows that hold them, and how many traces wait beside them."""
+    """The facts of traces that are due, and the rows that hold them; how many traces wait, and rows can't be read."""
 
     facts: list[SpanFacts]
     rows: list[tuple[str, str, str, bytes]]
     waiting: int
+    unreadable: int
 
 
 def trace_spool(place: str) -> TraceSpool | None:
@@ -93,8 +94,8 @@ class TraceSpool:
             rows = list[tuple[str, str, str, bytes]]()
             for id in due[:OTLP_INTAKE_TRACES]:
                 rows += self._base.execute("SELECT trace, span, part, facts FROM span WHERE trace = ?", (id,))
-        facts = [msgspec.json.decode(row[3], type=SpanFacts) for row in rows]
-        return WaitingFacts(facts, rows, len(traces) - len(due))
+        facts = [found for row in rows if (found := _decoded(row[3])) is not None]
+        return WaitingFacts(facts, rows, len(traces) - len(due), len(rows) - len(facts))
 
     def forget(self, rows: Sequence[tuple[str, str, str, bytes]]) -> None:
         """Remove rows that are in the bank; one that changed meanwhile stays. Raises sqlite3.Error."""
@@ -109,6 +110,14 @@ class TraceSpool:
         """Close the file."""
         with self._lock:
             self._base.close()
+
+
+def _decoded(facts: object) -> SpanFacts | None:
+    """Return the facts of a row; None for what no release wrote that has this one's facts."""
+    try:
+        return msgspec.json.decode(facts, type=SpanFacts) if isinstance(facts, bytes) else None
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
 
 
 def _opened(path: Path) -> sqlite3.Connection:

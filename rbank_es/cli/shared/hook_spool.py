@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.output import warn
+from rbank_es.errors import CannotWrite
 from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ def opened_to_correct(bank: str, *, dry_run: bool) -> Iterator[Bank]:
 def take_spool_in(bank: Bank) -> None:
     """Take in what hooks and agents spooled for a bank; say on standard error what came, and what could not."""
     from rbank_es.agents import spool_intake
-    from rbank_es.agents.traces import trace_intake
 
     taken = spool_intake.take_spool_in(bank)
     if taken.turns:
@@ -37,13 +37,28 @@ def take_spool_in(bank: Bank) -> None:
         warn(f"took in {count(taken.turns, 'turn')} that hooks saw ({proved}): {count(taken.appended, 'event')}")
     if taken.unreadable:
         warn(f"{count(taken.unreadable, 'line')} of the hooks' spool could not be read, and were left out")
-    traces = trace_intake.take_traces_in(bank)
-    if traces.appended:
-        warn(f"took in {count(traces.runs, 'new run')} of traces: {count(traces.appended, 'event')}")
-    if traces.waiting:
-        warn(f"{count(traces.waiting, 'trace')} wait in the spool for a root, or for the last spans")
     if taken.dropped:
         warn(f"{count(taken.dropped, 'recall')} searched another log than this one, and were left out")
+    _take_traces_in(bank)
+
+
+def _take_traces_in(bank: Bank) -> None:
+    import sqlite3
+
+    from rbank_es.agents.traces.trace_intake import take_traces_in
+
+    try:
+        taken = take_traces_in(bank)
+    # A command has other work than the spool.
+    except (sqlite3.Error, CannotWrite, OSError) as error:
+        warn(f"the spool of traces can't be read, and was left as it is: {error}")
+        return
+    if taken.appended:
+        warn(f"took in {count(taken.runs, 'new run')} of traces: {count(taken.appended, 'event')}")
+    if taken.waiting:
+        warn(f"{count(taken.waiting, 'trace')} wait in their spool for a root, or for their last spans")
+    if taken.unreadable:
+        warn(f"{count(taken.unreadable, 'span')} of the spool of traces could not be read, and were left out")
 
 
 def tell_of_waiting(bank: OpenBank) -> None:

@@ -195,6 +195,7 @@ def test_a_span_without_an_id_is_refused_alone(bank: Bank, tmp_path: Path, broke
         {"attributes": pairs({"openinference.span.kind": "LLM", "llm.input_messages.0.message": "x",
                               "llm.input_messages.0.message.role": "user"})},
         {"attributes": [{"key": "input.value", "value": {"doubleValue": "NaN"}}]},
+        {"attributes": pairs({"openinference.span.kind": "RETRIEVER", "retrieval.documents.0" + ".a" * 5_000: "x"})},
         {"attributes": pairs({"openinference.span.kind": "AGENT", "output.value": "a\0b"})},
     ],
     ids=lambda odd: str(odd)[:40],

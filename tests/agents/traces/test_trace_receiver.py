@@ -8,11 +8,12 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 import urllib.request
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -35,7 +36,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from rbank_es import Bank
 from rbank_es.agents.spool import spool_of
 from rbank_es.agents.traces import trace_spool
-from rbank_es.agents.traces.otlp_body import body_of_document
+from rbank_es.agents.traces.otlp_body import body_of_document, load_protobuf
 from rbank_es.agents.traces.span_facts import FactReader, facts_of
 from rbank_es.agents.traces.trace_intake import take_from, take_traces_in
 from rbank_es.agents.traces.trace_run import OTLP_SETTLE_S
@@ -46,8 +47,9 @@ from rbank_es.limits.otlp_limits import OTLP_BODY_BYTES
 from rbank_es.page.page_handler import PageHandler
 from rbank_es.page.page_server import PageServer, listen
 from rbank_es.page.trace_receiver import TraceReceiver
-from tests.agents.traces.made_traces import SAMPLES, Fields, chat, request, root, span, tool, traces
-from tests.cli_runner import COMMAND, environment
+from rbank_es.system.extras import missing_extra
+from tests.agents.traces.made_traces import SAMPLES, Fields, chat, request, root, span, tool, traces, write
+from tests.cli_runner import COMMAND, environment, run
 from tests.effort import examples
 from tests.page.served_bank import Reply, read_reply
 
@@ -206,6 +208,13 @@ def test_a_sender_that_goes_away_leaves_the_server_to_others(there: Receiving) -
     assert there.post(BODY).status == 200
 
 
+def test_without_the_extra_the_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.logs.v1.logs_service_pb2", None)
+    with pytest.raises(ModuleNotFoundError) as found:
+        load_protobuf()
+    assert "rbank-es[otlp]" in str(missing_extra(found.value))
+
+
 # ---------------------------------------------------------------- durability
 
 
@@ -321,6 +330,23 @@ def test_a_spool_in_another_users_place_is_not_opened(tmp_path: Path) -> None:
     with pytest.raises(CannotWrite):
         TraceSpool(str(tmp_path / "bank"))
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_damaged_spool_stops_no_command_and_a_row_of_another_release_no_other(tmp_path: Path) -> None:
+    place = str(tmp_path / "bank")
+    with Bank.create(tmp_path / "bank") as bank:
+        spool = TraceSpool(place)
+        spool.add(facts_of(body_of_document(request([root(1, "q", "a")]), "traces"), FactReader(())), 0)
+        spool.close()
+        path = spool_of(place).folder / "traces.sqlite3"
+        with closing(sqlite3.connect(path)) as base, base:
+            base.execute("INSERT INTO span VALUES (?, 'x', '', 0, ?)", (f"{1:032x}", b'{"of": "another"}'))
+        assert take_traces_in(bank)._replace(appended=0) == (1, 0, 0, 1)
+        for part in path.parent.glob("traces.sqlite3*"):
+            part.write_bytes(b"garbage " * 1_000)
+        items = write(tmp_path / "items.jsonl", [{"title": "Look at all lamps", "content": "Look at every lamp."}])
+        shown = run("import", place, items, cwd=tmp_path)
+        assert "the spool of traces can't be read" in shown.err and "item" in shown.out
 
 
 # ---------------------------------------------------------------- the SDK
