@@ -12,7 +12,7 @@ EXTRAS = {
     "scipy": "experiments",
     "psycopg": "postgres",
     **dict.fromkeys(("pandas", "polars", "pyarrow"), "frames"),
-    **dict.fromkeys(("opentelemetry", "google"), "otlp"),
+    "opentelemetry": "otlp",
 }
 """Packages that only an extra installs, with that extra."""
 
