@@ -23,7 +23,7 @@ from benchmarks.measure import Goal, Row
 from rbank_es.data import LIGHTS, lights
 from rbank_es.events.items import Item, Polarity
 from rbank_es.experiments.retrieval_comparison import RetrievalComparison, compare_retrieval, injection_shares
-from rbank_es.policies import Bm25V1, Bm25V2, Filters, RetrievalPolicy
+from rbank_es.policies import Bm25V1, Bm25V2, Bm25V3, Filters, RetrievalPolicy
 from rbank_es.policies.retrieval_quality import CaseQuality, RelevanceCase, evaluate, read_cases
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.state import ItemState
@@ -39,6 +39,7 @@ POLICIES: Mapping[str, RetrievalPolicy] = {
     "Lucene's idf alone": LUCENE,
     "configuration C": CONFIGURATION_C,
     "bm25-2": Bm25V2(),
+    "bm25-3": Bm25V3(),
 }
 
 
@@ -192,7 +193,7 @@ def given_table(bench: Bench) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     kinds = {kind for kind in ("near-miss", "unrelated", "lights") if bench.held.parts != ("chosen", "unseen")}
     for part in (*bench.held.parts, *sorted(kinds)):
-        for name in ("bm25-1", "bm25-2"):
+        for name in ("bm25-1", "bm25-2", "bm25-3"):
             shares = injection_shares(bench.measured(POLICIES[name], part))
             if not shares.counts.related + shares.counts.unrelated:
                 continue
