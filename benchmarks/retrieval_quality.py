@@ -244,15 +244,15 @@ def _goals(bench: Bench, part: str, name: str) -> Iterator[Row]:
         disturbed = sum(bool(case.given) for case in unrelated)
         for what, least in (("precision", 0.9), ("coverage", 0.5)):
             one, other = getattr(shares, what), getattr(before, what)
-            cells = {"ours": _share(one), "peer": f"bm25-1 {_share(other)}"}
             goal, value = Goal("≥", least, "of those given" if what == "precision" else "of questions"), one and one[0]
-            yield Row("retrieval", f"{name}: {what} of what is given unasked", goal=goal, value=value, **cells)
+            asked, peer = f"{name}: {what} of what is given unasked", f"bm25-1 {_share(other)}"
+            yield Row("retrieval", asked, ours=_share(one), peer=peer, goal=goal, value=value)
         what = f"{name}: unrelated questions that are given something"
         yield Row("retrieval", what, f"{disturbed} of {len(unrelated)}", goal=Goal("≤", 0, "given"), value=disturbed)
     found = compare_retrieval(plain, bench.measured(Bm25V2().without_floor(), part))
     recall = next(measure for measure in found.measures if measure.measure == "recall")
-    cells = {"ours": f"{recall.second:.3f}", "peer": f"bm25-1 {recall.first:.3f}", "floor": _ends(recall)}
-    yield Row("retrieval", f"{name}: recall among ten, nothing withheld", **cells)
+    peer, what = f"bm25-1 {recall.first:.3f}", f"{name}: recall among ten, nothing withheld"
+    yield Row("retrieval", what, ours=f"{recall.second:.3f}", peer=peer, floor=_ends(recall))
 
 
 GRID = {

@@ -422,7 +422,7 @@ def test_hits_that_the_bank_doesnt_give_are_unknown(bank: Bank) -> None:
     ran(bank, "good")
     learned(bank, "boats follow the tide")
     hit = Hit(id="elsewhere", rank=1, score=1.0)
-    retrieved = MemoriesRetrieved(run="bad", k=2, policy="bm25-2", hits=(hit,), query="boat")
+    retrieved = MemoriesRetrieved(run="bad", k=2, policy="bm25-3", hits=(hit,), query="boat")
     bank.append([RunStarted(run="bad", task="boat"), retrieved])
     bank.append([RunStarted(run="other", task="boat"), replace(retrieved, run="other", policy="other-1", id="")])
     reasons = {each.run: each.reason for each in bank.bisect(["bad", "other"], ["good"]).runs}
