@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
 
@@ -145,7 +145,7 @@ def _json(path: Path) -> Any:
 def _item(row: Mapping[str, Any]) -> Item:
     tags = row["tags"] if isinstance(row["tags"], list) else json.loads(row["tags"])
     facts = {name: row[name] for name in ("id", "polarity", "domain") if name in row}
-    return Item.make(row["title"], row["content"], row["src"], desc=row["desc"], tags=tags, **facts)
+    return Item.make(row["title"], row["content"], row["src"], desc=row["desc"], tags=tuple(tags), **facts)
 
 
 # ---------------------------------------------------------------- the measurement
@@ -159,7 +159,12 @@ class Bench:
         self.held = held
         self._index = ActiveItems(lambda _: (0, 0))
         self._index.update(
-            (item.id, ItemState(item=item, born_seq=1, extraction="e", rank=(1, 0), domains=(item.domain,)))
+            (
+                item.id,
+                ItemState(
+                    item=item, born_seq=1, extraction="e", rank=(1, 0), domains=cast("tuple[str]", (item.domain,))
+                ),
+            )
             for item in held.items
         )
 
