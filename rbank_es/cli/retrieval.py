@@ -10,6 +10,7 @@ import click
 from msgspec.structs import replace
 
 from rbank_es import limits
+from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import NumberRange, open_at, open_whole, read_bounded, view_at
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table, warn
@@ -18,6 +19,7 @@ from rbank_es.events.readable_text import count, safe_line
 from rbank_es.state.proportion import percent
 
 if TYPE_CHECKING:
+    from rbank_es.answers.curve import Curve
     from rbank_es.bank import Bank
     from rbank_es.events.items import Polarity
     from rbank_es.experiments.retrieval_comparison import MeasureComparison
@@ -144,6 +146,48 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
             f"no floor reaches a precision of {percent(precision)} on the half that chooses; the most precise is named"
         )
     echo(f"\nbest floor: {found.best.coverage:.2f}. To set it:\n  {safe_line(command)}")
+
+
+# ---------------------------------------------------------------- curve
+
+
+@command("curve", "rbank-es retrieval curve notes", "rbank-es retrieval curve notes --choose")
+@click.argument("bank", metavar="BANK[@POINT]")
+@click.option("--choose", is_flag=True, help="Record the best floor as the bank's: a change of its policy.")
+def curve(bank: str, choose: bool, as_json: bool) -> None:
+    """Show how often items helped that covered so much of a question, by the runs that were given them.
+
+    Floors are compared on the log alone: the same log always chooses the same. Items that were drawn from a run of the
+    task itself don't count. Nothing below a floor in force was given, and the curve begins there. The best has most
+    wins beyond those that the bank's runs have anyway. --choose records it, by 200 judged uses or more.
+    """
+    with opened_reader(bank) as reader:
+        found: Curve = reader.ask("curve")
+    print_answer(found, "curve", lambda: _print_curve(found), as_json)
+    if not choose:
+        return
+    if found.best is None:
+        few = f"{count(found.uses, 'judged use')} of the {limits.FLOOR_USES} that a choice takes"
+        raise BadInput(f"the log doesn't tell which floor is best: it has {few}; the floor stays")
+    with open_whole(bank) as opened:
+        why = f"chosen by {found.uses} judged uses up to position {found.position}"
+        opened.set_policies({"retrieval": {"coverage": found.best}}, why=why)
+
+
+def _print_curve(found: Curve) -> None:
+    rows: list[list[Cell]] = [
+        [f"{each.coverage:.2f}", each.uses, each.wins, _rate(each.win_rate, each.win_rate_low, each.win_rate_high)]
+        for each in found.rows
+    ]
+    echo_table(["floor", "uses", "wins", "win rate"], rows)
+    best = f"{found.best:g}" if found.best is not None else f"unknown from fewer than {limits.FLOOR_USES} judged uses"
+    echo(f"\nbest floor: {best}")
+
+
+def _rate(rate: float | None, low: float | None, high: float | None) -> str:
+    if rate is None or low is None or high is None:
+        return "no use"
+    return f"{percent(rate)} ({percent(low)} to {percent(high)})".replace("%", " %")
 
 
 # ---------------------------------------------------------------- compare
@@ -311,4 +355,4 @@ def _texts(missing: MissingVectors) -> str:
     return f"{count(len(missing.items), 'active item')}, {count(len(missing.queries), 'query', 'queries')}"
 
 
-retrieval.add_commands(calibrate, compare, embed)
+retrieval.add_commands(calibrate, curve, compare, embed)

@@ -131,6 +131,8 @@ STEMS_KEPT = 300_000
 FILTER_MASKS_KEPT = 64
 # The largest `k` of a search, because each hit is looked up, and more are not read.
 SEARCH_HITS = 100
+# Judged uses from which on a bank's own log says where its floor should be: of fewer, intervals are 14 points wide.
+FLOOR_USES = 200
 # Labelled cases of one file: each costs a few searches, and ten thousand tell policies apart by less than a point.
 RELEVANCE_CASES = 10_000
 # Items below the floor that a search looks at, and records, before it gives up: each is some 120 bytes of its event.
