@@ -26,6 +26,7 @@ from rbank_es.limits import sandbox_limits
 from rbank_es.models.adapter import adapter
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.model_call import failed
+from rbank_es.models.reply_syntax import whole_members
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
@@ -96,7 +97,11 @@ class ForcedAnswer:
         messages = form.format(self.signature, [], inputs)
         reply = self._lms.ask("agent", messages, schema=ANSWER_SCHEMA, **self._sampling)
         if reply.cut:
-            raise failed("cut", "it was cut at its bound: be shorter")
+            # Small models write the answer, and then repeat themselves in the fields that it rests on.
+            whole = whole_members(reply.text)
+            if "answer" not in whole:
+                raise failed("cut", "it was cut at its bound: be shorter")
+            return dspy.Prediction(**{name: whole.get(name) for name in FIELDS})
         return dspy.Prediction(**form.parse(self.signature, reply.text))
 
 

@@ -142,6 +142,25 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(strict=False, object_pairs_hook=_object)
 
 
+_MEMBER = re.compile(r'\s*"(\w+)"\s*:\s*')
+_MEMBER_END = re.compile(r"\s*[,}]")
+
+
+def whole_members(text: str) -> dict[str, Any]:
+    """Return the members of a JSON object that end before the place where its text was cut."""
+    found, at, decoder = dict[str, Any](), text.find("{") + 1, json.JSONDecoder(strict=False)
+    while at and (name := _MEMBER.match(text, at)):
+        try:
+            value, at = decoder.raw_decode(text, name.end())
+        except (ValueError, RecursionError):
+            break
+        end = _MEMBER_END.match(text, at)
+        if end is None:
+            break
+        found[name[1]], at = value, end.end()
+    return found
+
+
 def parsed_json(text: str) -> Any:
     """Return the JSON value that a whole text is; None for any other text."""
     try:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.sandbox.sandboxes import require_dspy
 
@@ -14,6 +16,7 @@ require_dspy()
 
 from rbank_es.bank import Bank  # noqa: E402
 from rbank_es.events import LmCalled, RunFinished  # noqa: E402
+from rbank_es.models.reply_syntax import whole_members  # noqa: E402
 from rbank_es.rerun.execution import rerun  # noqa: E402
 from tests.executors.runs import answer, call, code  # noqa: E402
 from tests.loop.loops import HEIGHT, TASKS, looped  # noqa: E402
@@ -35,8 +38,8 @@ def _own_cache(own_cache: None) -> None:
 def forced(place: Path, executor: str, replies: list[Reply], **pages: Any) -> tuple[RunFinished, list[LmCalled], Any]:
     """The end of a run of one step, its calls, and the requests; a rerun is identical."""
     with openai_server([STEPS[executor], *replies], **pages) as server, Bank.create(place, unsafe_no_sync=True) as bank:
-        given = settings(server.url, executor=executor, judge="none", extract=False, iterations=1)
-        looped(bank, given, TASKS[:1])
+        asked = settings(server.url, executor=executor, judge="none", extract=False, iterations=1)
+        looped(bank, asked, TASKS[:1])
         events = list(bank.events(resolve=True))
         calls = [event for event in events if isinstance(event, LmCalled)]
         [end] = [event for event in events if isinstance(event, RunFinished)]
@@ -73,3 +76,31 @@ def test_where_nobody_knows_of_schemas_none_is_sent(tmp_path: Path) -> None:
 def test_an_object_without_an_answer_is_none(tmp_path: Path, reply: str) -> None:
     end, _, _ = forced(tmp_path / "bank", "react", [reply], props=LLAMA_PROPS, models=LLAMA_MODELS)
     assert end.outcome == "forced_at_limit" and end.error_code == "unreadable" and not end.answer
+
+
+CUT = '{"answer": "45 metres", "sparql": "SELECT ?a", "evidence": ["results_0", "results_0", "resul'
+
+
+@pytest.mark.parametrize(
+    ("text", "answered", "sparql"),
+    [(CUT, "45 metres", "SELECT ?a"), (CUT[:36], "45 metres", ""), (CUT[:20], "", ""), ("words", "", "")],
+)
+def test_an_answer_that_was_whole_before_its_object_was_cut_counts(
+    tmp_path: Path, text: str, answered: str, sparql: str
+) -> None:
+    """What it rests on counts as far as it was whole."""
+    cut = says.says(says.completion(text).replace(b'"stop"', b'"length"'), says.JSON)
+    end, _, _ = forced(tmp_path / "bank", "react", [cut], props=LLAMA_PROPS, models=LLAMA_MODELS)
+    assert (end.answer or "", end.sparql or "", end.evidence) == (answered, sparql, "{}")
+    assert (end.error_code is None) == bool(answered)
+
+
+VALUES = st.recursive(st.none() | st.integers() | st.text(max_size=6), lambda inner: st.lists(inner, max_size=3))
+
+
+@given(st.dictionaries(st.sampled_from(["answer", "sparql", "evidence"]), VALUES), st.integers(0, 90))
+def test_a_member_of_a_cut_object_is_whole_or_left_out(members: dict[str, Any], at: int) -> None:
+    text = json.dumps(members)
+    found = whole_members(text[:at])
+    assert all(members[name] == value for name, value in found.items())
+    assert whole_members(text) == members
