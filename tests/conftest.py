@@ -93,3 +93,10 @@ def _descriptors() -> dict[str, str]:
         with suppress(FileNotFoundError):  # the one that lists them
             found[entry.name] = str(entry.readlink())
     return found
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out because a server is not installed."""
+    skipped = (report.longrepr for report in terminalreporter.stats.get("skipped", ()))
+    for reason in sorted({each[2] for each in skipped if isinstance(each, tuple) and "left out" in each[2]}):
+        terminalreporter.write_line(reason.removeprefix("Skipped: "))

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -21,6 +22,7 @@ from rbank_es.log.postgres.postgres_engine import ENGINE, address_of
 from rbank_es.log.postgres.postgres_log import PostgresLog
 from rbank_es.log.protocol import Erasing
 from rbank_es.log.writer_errors import LeaseLost, LogBehind
+from rbank_es.state.bank_state import active
 from rbank_es.testing import SECRET, at_once, event_id, note
 from tests.cli_runner import ROOT
 from tests.postgres_server import PostgresServer
@@ -387,3 +389,21 @@ def test_the_set_up_that_the_document_shows_works(server: PostgresServer) -> Non
         assert bank.remember("Ask first", "Then answer.").item and scratch.position == 2
         assert main(["absorb", ann, url, "--dry-run"]) == 2  # itself: refused as anywhere
     assert main(["copy", ann, server.url("again", user="ann", database="banks")]) == 0
+
+
+def test_workers_of_several_machines_share_a_bank(server: PostgresServer, tmp_path: Path) -> None:
+    """Eight remember lessons at once, some of them the same: each is decided on once, and the bank is canonical."""
+    place = free(server)
+    Bank.create(place).close()
+
+    def work(number: int) -> None:
+        with Bank.open(place) as bank:
+            for turn in range(3):
+                dish = (number + turn) % 10
+                bank.remember(f"Lesson {dish} of the kitchen", f"Salt dish {dish} last.")
+
+    assert at_once(*[lambda number=number: work(number) for number in range(8)]) == [None] * 8
+    with Bank.open(place) as bank:
+        assert len(active(bank.state())) == 10 and bank.check(decisions=True).events == bank.position
+        with bank.copy(into=tmp_path / "home") as home:
+            assert home.replay().digests == bank.replay().digests
