@@ -7,7 +7,7 @@ which adds nothing, because their ids follow from the runs. Lines of turns that 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 _Runs = tuple[list["TranscriptRun"], list["TranscriptRun"]]
 """The runs of a transcript, and those that their user took back."""
+
+_Told = tuple["TranscriptRun", list[SpooledTurn], bool]
+"""A run, the turns that it is made of, and whether a transcript has it."""
 
 
 class SpoolIntake(NamedTuple):
@@ -92,13 +95,14 @@ class _Intake:
 
     def units(self) -> list[ImportUnit]:
         """Return the units of all turns that have ended; the lines of the others wait."""
-        told: dict[tuple[str, ...], tuple[TranscriptRun, list[SpooledTurn], bool]] = {}
+        told: dict[tuple[str, ...], _Told] = {}
         turns = turns_of(self._taken.lines, time.time())
         for path in {turn.transcript for turn in turns}:
             self._read[path] = _runs_in(path, [turn for turn in turns if turn.transcript == path])
         for turn in turns:
             runs, withdrawn = self._read[turn.transcript]
-            run = matching_run(turn, [*runs, *withdrawn])
+            left = [each for each in runs if not _is_taken(each, told)]
+            run = matching_run(turn, [*left, *withdrawn]) or matching_run(turn, runs)
             if run in withdrawn:
                 continue
             if turn.ending == "open" or (run is not None and run.ending == "open" and not _is_left(turn)):
@@ -159,6 +163,12 @@ def _runs_in(transcript: str | None, turns: Sequence[SpooledTurn]) -> _Runs:
 
 def _may_be(run: TranscriptRun, turns: Sequence[SpooledTurn]) -> bool:
     return any(matching_run(turn, [run]) is run for turn in turns)
+
+
+def _is_taken(run: TranscriptRun, told: Mapping[tuple[str, ...], _Told]) -> bool:
+    """Return whether a run has a turn for each of its prompts: the same words may be given twice within a second."""
+    found = told.get((run.form, *run.key))
+    return found is not None and len(found[1]) >= len(run.prompts)
 
 
 def _is_left(turn: SpooledTurn) -> bool:

@@ -190,6 +190,25 @@ def test_with_a_transcript_the_run_is_its_and_the_marker_proves_the_delivery(
         assert report.appended == 0 and not report.files[0].changes
 
 
+def test_the_same_words_twice_within_a_second_are_two_runs(bank: Path, tmp_path: Path) -> None:
+    """Without a lesson no mark tells which is which: both were taken for the one that is nearer in time."""
+    path, lines = tmp_path / "session.jsonl", []
+    for number in range(2):
+        turn(bank, transcript=str(path), prompt_id=f"p{number}", prompt="Translate it.")
+        at = time.strftime("%Y-%m-%dT%H:%M:", time.gmtime(time.time() + 3)) + f"59.{number}Z"
+        said = {"id": f"m{number}", "model": "m", "content": [{"type": "text", "text": "Done."}]}
+        message = {"role": "assistant", "stop_reason": "end_turn"} | said
+        about = {"sessionId": SESSION, "timestamp": at}
+        lines += [
+            {"type": "user", "uuid": f"u{number}", "message": {"role": "user", "content": "Translate it."}} | about,
+            {"type": "assistant", "uuid": f"a{number}", "message": message} | about,
+        ]
+    write(path, lines)
+    with Bank.open(bank) as opened:
+        taken = take_spool_in(opened)
+        assert (taken.turns, taken.with_transcript, len(opened.runs().rows)) == (2, 2, 2)
+
+
 def test_a_transcript_that_is_larger_than_memory_should_hold_is_read_too(
     bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
