@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 
-from rbank_es.events import ArtifactMaterialised, Event, OntologyRegistered, PolicySet, type_of
+from rbank_es.events import (
+    ArtifactMaterialised,
+    ConsolidationProposed,
+    Event,
+    OntologyRegistered,
+    PolicySet,
+    type_of,
+)
 from rbank_es.projections.projection import Insert, Projection, Table
 
 _UPTO = "SELECT from_seq FROM rare_events WHERE type = ? AND from_seq <= ? ORDER BY from_seq"
@@ -27,7 +34,7 @@ def positions_of(connection: sqlite3.Connection, type_: str, upto: int) -> list[
 RARE_EVENTS = Projection(
     name="rare_events",
     version=1,
-    title="Positions of registrations, policies and artifacts",
-    handlers=dict.fromkeys((ArtifactMaterialised, OntologyRegistered, PolicySet), record_place),
+    title="Positions of registrations, policies, artifacts and proposals about candidates",
+    handlers=dict.fromkeys((ArtifactMaterialised, ConsolidationProposed, OntologyRegistered, PolicySet), record_place),
     tables=(Table(name="rare_events", columns="type TEXT NOT NULL", key=("type", "from_seq")),),
 )

@@ -26,7 +26,7 @@ from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
-    from rbank_es.projections.statement_tables import StatementRows
+    from rbank_es.projections.stored_state import StoredState
     from rbank_es.projections.view import View
     from rbank_es.projections.view_rows import ViewConnection
 
@@ -65,16 +65,16 @@ class ReadModels(ProcessCache):
     def __init__(self, path: Path, *, read_only: bool = False, sealed: bool = False) -> None:
         self.path, self.read_only, self.sealed = path, read_only, sealed
         self._kept: dict[_Key, ViewConnection] = {}
-        self._statements: sqlite3.Connection | None = None
+        self._looked_up: sqlite3.Connection | None = None
         super().__init__()
 
     def forget(self) -> None:
         """Let go of the kept views in a forked child, without closing what the parent has open."""
         _INHERITED.extend(self._kept.values())
         self._kept = {}
-        if self._statements is not None:
-            _INHERITED.append(self._statements)
-            self._statements = None
+        if self._looked_up is not None:
+            _INHERITED.append(self._looked_up)
+            self._looked_up = None
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, sealed: bool = False) -> ReadModels:
@@ -94,7 +94,7 @@ class ReadModels(ProcessCache):
         """Close the kept views, apart from those that somebody still uses."""
         with self.lock:
             kept, self._kept = self._kept, {}
-        self._read_statements_by(None)
+        self._look_up_by(None)
         for shared in kept.values():
             shared.release()
 
@@ -195,38 +195,41 @@ class ReadModels(ProcessCache):
             self._keep(key, shared)
         return view
 
-    def statements(self, log: EventLog) -> StatementRows | None:
-        """Return what candidates of the log state, to be looked up as far as the file has them; None without a sound
-        file. Nothing is written. It answers until the file is another, or was changed by anybody but its writers, and
-        until these read models are closed or asked again.
-        """
-        from rbank_es.projections.statement_tables import StatementRows
+    def stored_state(self, log: EventLog) -> StoredState | None:
+        """Return the state of the log as far as the file has it, read when it is asked for; None without a sound file.
 
-        self._read_statements_by(None)
+        The file answers until it is another, or was changed by anybody but its writers, and until these read models
+        are closed or asked again.
+        """
+        from rbank_es.projections.stored_state import READ_FROM, StoredState
+        from rbank_es.projections.view_rows import shadow
+
+        self._look_up_by(None)
         with suppress(OSError):
             inode = self.path.stat().st_ino
-            if (found := self.sound(log, "memory_index")) is not None:
-                self._read_statements_by(found[0])
-                return StatementRows(*found, lambda: self._is_still(inode))
+            if (found := self.sound(log, *READ_FROM)) is not None:
+                connection, position = found
+                self._look_up_by(connection)
+                shadow(connection, position, [PROJECTIONS.get(name) for name in READ_FROM])
+                return StoredState(connection, position, log, lambda: self._is_still(inode))
         return None
 
-    def sound(self, log: EventLog, name: str) -> tuple[sqlite3.Connection, int] | None:
-        """Return a connection, which the caller closes, and a projection's position in the file; None on a doubt."""
+    def sound(self, log: EventLog, *names: str) -> tuple[sqlite3.Connection, int] | None:
+        """Return a connection, which the caller closes, and the position of some projections; None on a doubt."""
         try:
             connection = builder.connect(self.path, "ro")
         except sqlite3.Error:
             return None
         with suppress(sqlite3.Error, LogError, OSError):
             points = builder.checkpoints_in(connection)
-            # Of one, because to import all of them takes longer than a decision.
-            if self._is_believed() and not builder.doubts_of(connection, points, log, [PROJECTIONS.get(name)]):
-                return connection, points[name].position
+            if self._is_believed() and not builder.doubts_of(connection, points, log, map(PROJECTIONS.get, names)):
+                return connection, min(points[name].position for name in names)
         connection.close()
         return None
 
-    def _read_statements_by(self, connection: sqlite3.Connection | None) -> None:
+    def _look_up_by(self, connection: sqlite3.Connection | None) -> None:
         with self.lock:
-            former, self._statements = self._statements, connection
+            former, self._looked_up = self._looked_up, connection
         if former is not None:
             former.close()
 
@@ -317,8 +320,7 @@ class ReadModels(ProcessCache):
         with _refusing(self.path), builder.exclusive(self.path):
             written = _Writer(self.path, log, chosen, _target(log, upto), on_batch, sealed=self.sealed).run(stale)
         if written.rebuilt:
-            # The file before may have words that are erased now: it lasts as long as it is open.
-            self._read_statements_by(None)
+            self._look_up_by(None)  # the file before may have words that are erased now, as long as it is open
         return written
 
 

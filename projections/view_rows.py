@@ -9,7 +9,7 @@ later don't show: reading the past never disturbs the present, nor the other way
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import RLock
 from time import monotonic
@@ -19,7 +19,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, ProjectionError, ProjectionTimeout
-from rbank_es.projections import all_projections, view_names
+from rbank_es.projections import Projection, all_projections, view_names
 from rbank_es.projections.paged_view import OF_RUN, PagedView, RowCondition, RowPage, Value, contains_all, parameters_of
 from rbank_es.projections.projection import Table, paged_views, view_texts
 from rbank_es.state.proportion import wilson_end
@@ -305,12 +305,7 @@ class ViewRows:
     def _shadow(self, connection: sqlite3.Connection) -> None:
         connection.create_function("contains_all", 2, contains_all, deterministic=True)
         connection.create_function("wilson_end", 3, wilson_end, deterministic=True)
-        # In the temporary schema, which is in memory and private to this connection.
-        connection.execute("CREATE TEMP TABLE looking (seq INTEGER NOT NULL)")
-        connection.execute("INSERT INTO looking VALUES (?)", (self.position,))
-        for projection in all_projections():
-            for table in projection.tables:
-                connection.execute(_shadow_of(table))
+        shadow(connection, self.position, all_projections())
         for projection in all_projections():
             for name, text in projection.views.items():
                 connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
@@ -333,6 +328,16 @@ class ViewRows:
                 f"can't read the read models at position {self.position:,}: {error}; "
                 "if they are damaged, run: rbank-es project BANK --rebuild"
             ) from error
+
+
+def shadow(connection: sqlite3.Connection, position: int, projections: Iterable[Projection]) -> None:
+    """Hide the later rows of some projections' tables from a connection."""
+    # In the temporary schema, which is in memory and private to this connection.
+    connection.execute("CREATE TEMP TABLE looking (seq INTEGER NOT NULL)")
+    connection.execute("INSERT INTO looking VALUES (?)", (position,))
+    for projection in projections:
+        for table in projection.tables:
+            connection.execute(_shadow_of(table))
 
 
 def _shadow_of(table: Table) -> str:

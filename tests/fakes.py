@@ -39,10 +39,13 @@ class FakeLog:
         after: int = 0,
         upto: int | None = None,
         types: Collection[str] | None = None,
+        run: str | None = None,
         resolve: Collection[str] = (),
     ) -> Iterator[Event]:
         """Events in order of position."""
         for event in self.events[after:upto]:
+            if run is not None and getattr(event, "run", None) != run:
+                continue
             if types is None or type_of(event) in types:
                 self.on_read(event)
                 yield self._resolved(event) if type_of(event) in resolve else event

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -49,6 +49,9 @@ UNSUPPORTED = "unsupported"
 """The code of the reason for discarding a candidate whose extraction doesn't stand."""
 
 DUE_ADVICE = "complete the correction with `correct` first, which may take several groups"
+
+_FOLDED_EVENTS = 5_000
+"""A log of fewer events is folded: that takes milliseconds, and SQLite need not be loaded."""
 
 Made = TypeVar("Made")
 
@@ -156,12 +159,25 @@ class Basis:
         return self._known()
 
 
+class KeptState(Protocol):
+    """The state of a log at some position, kept where its facts are looked up one by one."""
+
+    @property
+    def statements(self) -> StatementIndex:
+        """Where candidates are looked up by what they state."""
+        ...
+
+    def state(self) -> State:
+        """Return the state."""
+        ...
+
+
 class Latest(ProcessCache):
     """The state of a log, kept in memory between decisions: only events appended since are read."""
 
-    def __init__(self, log: EventLog, statements: Callable[[], StatementIndex | None] | None = None) -> None:
-        """Begin with nothing. `statements` returns where the log's candidates can be looked up, if anywhere."""
-        self._log, self._statements, self._revision = log, statements, 0
+    def __init__(self, log: EventLog, stored: Callable[[], KeptState | None] | None = None) -> None:
+        """Begin with nothing. `stored` returns the state of the log as it is kept somewhere, if it is."""
+        self._log, self._stored, self._revision = log, stored, 0
         self._reconciler: Reconciler | None = None
         self.forget()
         super().__init__()
@@ -169,6 +185,7 @@ class Latest(ProcessCache):
     def forget(self) -> None:
         """Drop the state: it is folded again from the log when it is needed."""
         self._live, self._epoch = LiveState(), -1
+        self._basis: tuple[State, StatementIndex] | None = None
         self._known: KnownItems | None = None
         self._unindexed: set[str] = set()
         self._revision += 1
@@ -223,6 +240,9 @@ class Latest(ProcessCache):
                 self._reconciler.follow(appended)
 
     def _advance(self, position: int) -> None:
+        if self.is_empty() and position >= _FOLDED_EVENTS and (kept := self._kept()) is not None:
+            self._basis = kept.state(), kept.statements
+            self._live = LiveState(self._basis[0])
         last = self._live.state.position
         self._take(self._log.read(after=last, upto=position, types=RELEVANT, resolve=RESOLVED), position)
 
@@ -234,7 +254,7 @@ class Latest(ProcessCache):
             self.forget()  # it stopped half-way
             raise
         after = self._live.state
-        if self._known is not None:
+        if self._known is not None or self._basis is not None:
             self._unindexed |= changed
         if changed or after.policies is not before.policies or after.due is not before.due:
             self._revision += 1
@@ -242,11 +262,19 @@ class Latest(ProcessCache):
     def _indexed(self) -> KnownItems:
         """Return the items of the state, after indexing those that changed since the last time again."""
         if self._known is None:
-            index = None if self._statements is None else self._statements()
-            self._known = KnownItems.of(self._live.state) if index is None else known_by(index, self._live.state)
+            if self._basis is not None:
+                state, index = self._basis
+                self._known = known_by(index, state)
+            elif (kept := self._kept()) is not None:
+                self._known = known_by(kept.statements, self._live.state)
+            else:
+                self._known = KnownItems.of(self._live.state)
         self._known.update(self._live.state, self._unindexed)
         self._unindexed.clear()
         return self._known
+
+    def _kept(self) -> KeptState | None:
+        return None if self._stored is None else self._stored()
 
 
 def optimistically(

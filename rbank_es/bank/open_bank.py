@@ -24,8 +24,8 @@ from rbank_es.system.shown_locator import shown_locator
 if TYPE_CHECKING:
     from rbank_es.bank.decisions import Latest
     from rbank_es.events.bank_events import PolicyKind
-    from rbank_es.policies.looked_up_items import StatementIndex
     from rbank_es.projections.read_models import Applied, ReadModels
+    from rbank_es.projections.stored_state import StoredState
     from rbank_es.projections.view import View
     from rbank_es.state import State
 
@@ -225,7 +225,7 @@ class OpenBank:
         from rbank_es.bank.decisions import Latest
 
         if self._latest is None:
-            self._latest = Latest(self.log, self._statements)
+            self._latest = Latest(self.log, self._stored_state)
         return self._latest
 
     def policy_choice(self, kind: PolicyKind) -> PolicyChoice | None:
@@ -241,9 +241,9 @@ class OpenBank:
             self._models = ReadModels.open(self.log.derived_directory / READ_MODELS, sealed=True)
         return self._models
 
-    def _statements(self) -> StatementIndex | None:
-        """Return where decisions look candidates up: in the read models as they are, None where there are none."""
-        return self.read_models().statements(self.log) if self._has_read_models() else None
+    def _stored_state(self) -> StoredState | None:
+        """Return the state that the read models have as they are, None where there are none."""
+        return self.read_models().stored_state(self.log) if self._has_read_models() else None
 
     def _has_read_models(self) -> bool:
         return (self.log.derived_directory / READ_MODELS).exists()

@@ -6,7 +6,7 @@ such index at most, and it is never changed: what changes is held in layers abov
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Protocol
 
@@ -24,6 +24,7 @@ from rbank_es.policies.known_items import (
 from rbank_es.policies.likeness import are_near
 from rbank_es.policies.rare_words import TOKENS, WORDS, ItemWords
 from rbank_es.state import ItemState, State
+from rbank_es.state.looked_up import LookedUpItems
 
 LIKE_SHARE, NEAR_SHARE = 64, 256
 """Look-ups take as long as to read all items into memory when there was one for so many items: then that is done."""
@@ -116,11 +117,20 @@ class _LookedUpItems(KnownItems):
     def __init__(self, state: State, index: StatementIndex) -> None:
         super().__init__()
         self._state, self._index = state, index
-        self._entries = dict(state.items)
-        self.active = sum(map(counts_for_agents, self._entries.values()))
-        rejected = (entry for entry in self._entries.values() if entry.state == "rejected")
-        self._rejected = {entry.item.id: list(barred_words(state, entry)) for entry in rejected}
+        items = state.items
+        if isinstance(items, LookedUpItems):
+            self._items: Mapping[str, ItemState] = items
+            self._ids, self.active, rejected = items.ids, items.active, items.ids_in("rejected")
+        else:
+            self._items = self._entries = dict(items)
+            self._ids, self.active = self._entries.keys(), sum(map(counts_for_agents, self._entries.values()))
+            rejected = [id for id, entry in self._entries.items() if entry.state == "rejected"]
+        self._rejected = {id: list(barred_words(state, self._items[id])) for id in rejected}
         self._barred = {id: [(bar.item.polarity, bar.item.id) for bar in bars] for id, bars in self._rejected.items()}
+
+    def entry(self, id: str) -> ItemState | None:
+        """Return an item as it is, None if it is unknown."""
+        return self._items.get(id)
 
     def _peers_of(self, kind: Kind) -> Peers:
         if kind not in self._peers:
@@ -137,11 +147,11 @@ class _LookedUpItems(KnownItems):
 
     def _looked_up(self, holds: Callable[[ItemState], bool]) -> Peers:
         def find(id: str) -> Iterator[Peer]:
-            entry = self._entries.get(id)
+            entry = self._items.get(id)
             if entry is not None and holds(entry):
                 yield Peer(entry.item, (entry.rank, id))
 
-        return LookedUpPeers(self._index, self._entries, find)
+        return LookedUpPeers(self._index, self._ids, find)
 
     def _bars_of(self, polarity: str) -> Peers:
         if polarity not in self._bars:
@@ -156,7 +166,8 @@ class _LookedUpItems(KnownItems):
 def known_by(index: StatementIndex, state: State) -> KnownItems:
     """Return the items of a state, whose candidates up to its position the index has. It takes what changes."""
     known = KnownItems(_LookedUpItems(state, index))
-    known.update(state, [id for id, entry in state.items.items() if _came_after(state, entry, index.position)])
+    if index.position < state.position:
+        known.update(state, [id for id, entry in state.items.items() if _came_after(state, entry, index.position)])
     return known
 
 

@@ -72,9 +72,9 @@ def statements_of(log: FakeLog, upto: int) -> Iterator[StatementIndex]:
     """The statements in read models that are as far as a position."""
     with tempfile.TemporaryDirectory() as folder, looked_up(), ReadModels.open(Path(folder, "p.sqlite")) as models:
         models.catch_up(log, upto=upto)  # type: ignore[arg-type]
-        found = models.statements(log)  # type: ignore[arg-type]
+        found = models.stored_state(log)  # type: ignore[arg-type]
         assert found is not None and found.position == upto
-        yield found
+        yield found.statements
 
 
 @st.composite
@@ -144,10 +144,11 @@ def test_look_ups_decide_as_a_bank_in_memory_does(
             lived.do(op)
         state = bank.state()
         if any(each.seq > before for each in bank.events(types={"content_erased"})):
-            assert bank.read_models().statements(bank.log) is None
+            assert bank.read_models().stored_state(bank.log) is None
             bank.project()
-        index = bank.read_models().statements(bank.log)
-        assert index is not None
+        stored = bank.read_models().stored_state(bank.log)
+        assert stored is not None
+        index = stored.statements
         assert decisions(policy, state, batch, known_by(index, state)) == decisions(policy, state, batch)
 
 
@@ -170,8 +171,9 @@ def test_every_item_that_states_the_same_or_is_near_is_found(
         heads, words = tuple(item.head for item in made), tuple(item.text for item in made)
         bank.append(MemoriesExtracted(kind="manual", heads=heads, candidates=words))
         bank.project()
-        index = bank.read_models().statements(bank.log)
-        assert index is not None
+        stored = bank.read_models().stored_state(bank.log)
+        assert stored is not None
+        index = stored.statements
         # Sought in all contents at first, then in an index: there are as many as go on with either.
         held = Peers()
         for number, item in enumerate(made):
