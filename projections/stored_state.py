@@ -33,6 +33,8 @@ Value = TypeVar("Value")
 _ASKED_SHARE = 8
 """The log is folded after one look-up for so many of its events, which takes about as long as all look-ups did."""
 
+_NAMES = msgspec.json.Decoder(tuple[str, ...])
+
 READ_FROM = ("memory_index", "usage", "runs", "rare_events")
 """The projections that have the facts."""
 
@@ -40,6 +42,15 @@ _WORDS = """
 SELECT item, title, "desc", content, tags_json, src, polarity, role, scope, domain, erased, originals
 FROM candidates WHERE extraction = ? AND place = ?
 """
+# In one query, because a decision looks up a hundred items.
+_ENTRY = """
+SELECT s.state, s.born_seq, s.ended_seq, s.vouched, s.domains, s.superseded_by, c.extraction, d.first_seq, c.place,
+    c.item, c.title, c."desc", c.content, c.tags_json, c.src, c.polarity, c.role, c.scope, c.domain, c.erased,
+    c.originals
+FROM item_states s CROSS JOIN candidates c ON c.text = s.text
+CROSS JOIN decisions d ON d.text = s.text AND d.to_seq IS NULL WHERE s.item = ? AND s.to_seq IS NULL
+"""
+_WITNESSES = "SELECT witness FROM item_witnesses WHERE item = ? AND to_seq IS NULL"
 _GIVEN = "SELECT run, way, from_seq FROM exposures WHERE item = ? ORDER BY from_seq"
 _UNSENT = "SELECT run, recall_unsent FROM run_ends WHERE recall_unsent IS NOT NULL AND to_seq IS NULL"
 _RUN_IS_KNOWN = " OR ".join(
@@ -128,30 +139,27 @@ class _Rows(StoredMemory):
 
     def item(self, id: str) -> ItemState | None:
         """Return an item with its words."""
-        found = self._item(id)
-        return None if found is None else replace(found.entry, item=self._words_of(found.birth).item)
+        for row in self._rows(_ENTRY, (id,)):
+            state, born, ended, vouched, domains, by, extraction, decided, place, *words = row
+            birth = _candidate(words)
+            return ItemState(
+                item=birth.item,
+                state=state,
+                born_seq=born,
+                ended_seq=ended,
+                witnesses=tuple(witness for (witness,) in self._rows(_WITNESSES, (id,))),
+                extraction=extraction,
+                erased=birth.erased,
+                rank=(decided, place),
+                domains=_NAMES.decode(domains),
+                vouched=bool(vouched),
+                superseded_by=_NAMES.decode(by),
+            )
+        return None
 
     def _candidate_with_words(self, pair: Pair) -> CandidateState | None:
-        return self._words_of(pair) if self._rows(_WORDS, pair) else None
-
-    def _words_of(self, pair: Pair) -> CandidateState:
-        [(id, title, desc, content, tags, src, polarity, role, scope, domain, erased, originals)] = self._rows(
-            _WORDS, pair
-        )
-        item = Item(
-            id=id,
-            title=title,
-            desc=desc,
-            content=content,
-            src=src,
-            polarity=polarity,
-            tags=msgspec.json.decode(tags, type=tuple[str, ...]),
-            role=role,
-            scope=scope,
-            domain=domain,
-        )
-        copies = msgspec.json.decode(originals, type=tuple[str, ...])
-        return CandidateState(item=item, erased=bool(erased), originals=copies)
+        found = self._rows(_WORDS, pair)
+        return _candidate(found[0]) if found else None
 
     def _pair_with_first(self, pair: Pair) -> PairState | None:
         """Return the decision about a candidate, with the first one as the log has it."""
@@ -176,7 +184,7 @@ class _Rows(StoredMemory):
         if self._unsent is None:
             found: dict[str, set[str]] = {}
             for run, unsent in self._rows(_UNSENT):
-                for each in msgspec.json.decode(unsent, type=tuple[str, ...]):
+                for each in _NAMES.decode(unsent):
                     found.setdefault(each, set()).add(run)
             self._unsent = {each: frozenset(runs) for each, runs in found.items()}
         return self._unsent.get(item)
@@ -209,6 +217,24 @@ class _Rows(StoredMemory):
         assert self._connection is not None
         for position in positions_of(self._connection, type_, self._position):
             yield from self._log.read(after=position - 1, upto=position)
+
+
+def _candidate(row: Sequence[Any]) -> CandidateState:
+    """Return a candidate of the columns of its words and facts."""
+    id, title, desc, content, tags, src, polarity, role, scope, domain, erased, originals = row
+    item = Item(
+        id=id,
+        title=title,
+        desc=desc,
+        content=content,
+        src=src,
+        polarity=polarity,
+        tags=_NAMES.decode(tags),
+        role=role,
+        scope=scope,
+        domain=domain,
+    )
+    return CandidateState(item=item, erased=bool(erased), originals=_NAMES.decode(originals))
 
 
 _OF_RUNS = frozenset({"run_started", "run_finished", "step_taken", "lm_called"})

@@ -73,12 +73,34 @@ def group_id(task: Task, key: str, number: int) -> str:
 
 
 class RunProgress(msgspec.Struct, kw_only=True):
-    """The progress of one run: the events of its stages so far, and the judgments that stand."""
+    """The progress of one run: the events of its stages so far, and the judgments that stand.
+
+    `policies` are the bank's so far, by which judgments stand. Which of them do is found out when it is asked: a long
+    bank has thousands of runs, and a loop asks about few.
+    """
 
     run: str
+    policies: list[PolicySet]
     taken: list[Event] = []
-    judged: RunJudged | JudgmentOverruled | None = None
-    scored: RunJudged | JudgmentOverruled | None = None
+    _standing: dict[str, RunJudged | JudgmentOverruled] = {}
+    _settled: int = 0
+
+    @property
+    def judged(self) -> RunJudged | JudgmentOverruled | None:
+        """Its judgment for learning that stands: not always the latest."""
+        return self._judgments().get("learning")
+
+    @property
+    def scored(self) -> RunJudged | JudgmentOverruled | None:
+        """Its judgment for scoring that stands."""
+        return self._judgments().get("scoring")
+
+    def _judgments(self) -> dict[str, RunJudged | JudgmentOverruled]:
+        if self._settled < len(self.taken):
+            self._settled = len(self.taken)
+            known = ranked(merge(self.events.judgments, self.policies, key=attrgetter("seq")))
+            self._standing = {each.event.purpose: each.event for each in known if each.stands}
+        return self._standing
 
     @property
     def events(self) -> RunEvents:
@@ -165,22 +187,11 @@ class History:
 
     def catch_up(self) -> History:
         """Read the events appended since the last call, and return this object."""
-        upto, judged = self._bank.log.settled(), set[str]()
+        upto = self._bank.log.settled()
         for event in self._bank.log.read(after=self.position, upto=upto, types=_TYPES):
             self._take(event)
-            judged |= {event.run} if isinstance(event, RunJudged | JudgmentOverruled) else set()
         self.position = upto
-        for run in judged:
-            self._settle(self._named[run])
         return self
-
-    def _settle(self, ran: RunProgress) -> None:
-        """Take over which judgments of a run stand now: not always the latest."""
-        for each in ranked(merge(ran.events.judgments, self._policies, key=attrgetter("seq"))):
-            if each.stands and each.event.purpose == "scoring":
-                ran.scored = each.event
-            elif each.stands:
-                ran.judged = each.event
 
     def spent(self, runs: Iterable[str]) -> RunTotals:
         """Return the totals of runs: of all calls that name them, whenever they were recorded."""
@@ -200,7 +211,9 @@ class History:
 
     def _take(self, event: Event) -> None:
         for run in runs_named(event):
-            ran = self._named.setdefault(run, RunProgress(run=run))
+            ran = self._named.get(run)
+            if ran is None:
+                ran = self._named[run] = RunProgress(run=run, policies=self._policies)
             ran.taken.append(event)
             if isinstance(event, RunStarted) and run not in self.runs:
                 self._begun(ran)
