@@ -28,6 +28,7 @@ SUBJECTS = (
     "served pages",
     "exported pages",
     "long banks",
+    "waits",
     "corrections",
     "review order",
     "descendants",
@@ -113,6 +114,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         suppositions,
         tools,
         transcript_imports,
+        waits,
         wrapped_calls,
         writers,
     )
@@ -125,6 +127,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
         "writers": writers.measure,
         "retrieval": search_times.measure,
         "long banks": long_banks.measure,
+        "waits": waits.measure,
         "corrections": corrections.measure,
         "review order": review_order.measure,
         "descendants": descendants.measure,

@@ -23,6 +23,7 @@ from benchmarks.measure import Goal, Row, Samples, duration, interleave, timed
 from benchmarks.sizes import Sizes
 from rbank_es import Bank, Item
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.events.derived_ids import decisions_id
 from rbank_es.extraction import consolidate
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.models.choice import LmChoice
@@ -42,7 +43,6 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Yield rows for tasks of a loop, `show RUN`, `Bank.search` and items added."""
     yield from _tasks(place / "loop", sizes.loop_tasks)
     yield from _adding(place, sizes)
-    yield _opening(place, sizes)
     yield from _reading(place, sizes)
 
 
@@ -135,28 +135,6 @@ def _adding(place: Path, sizes: Sizes) -> Iterator[Row]:
     )
 
 
-def _opening(place: Path, sizes: Sizes) -> Row:
-    """Return a row for the first decision after a bank is opened: read models look its candidate up."""
-    corpus = Corpus(SEED + 5)
-    begun: dict[bool, list[float]] = {True: [], False: []}
-    for projected, took in begun.items():
-        with bank_of(place / f"opened-{projected}", corpus, sizes.items) as bank:
-            if projected:
-                bank.project()
-        for _ in range(sizes.correction_rounds):
-            with Bank.open(place / f"opened-{projected}") as bank:
-                with bank.latest.at(bank.position):
-                    pass
-                took.append(timed(partial(consolidate, bank, items_of(corpus, 1)))())
-        shutil.rmtree(place / f"opened-{projected}")
-    return Row(
-        "long banks",
-        f"the first item added to {sizes.items:,} after they were folded, with read models",
-        duration(median(begun[True])),
-        f"without read models {duration(median(begun[False]))}",
-    )
-
-
 def bank_of(place: Path, corpus: Corpus, count: int) -> Bank:
     """Make a bank of so many items, none near to another, and leave it open."""
     bank = Bank.create(place)
@@ -165,7 +143,11 @@ def bank_of(place: Path, corpus: Corpus, count: int) -> Bank:
         heads, texts = tuple(item.head for item in items), tuple(item.text for item in items)
         extracted = bank.append(MemoriesExtracted(kind="manual", heads=heads, candidates=texts)).events[0]
         decisions = tuple(Decision(candidate=n, action="add", item=item.id) for n, item in enumerate(items))
-        bank.append(MemoriesConsolidated(extraction=extracted.id, policy="dedup-1", decisions=decisions))
+        # By the id of a policy's own decisions: a correction has nothing to look at then.
+        made = MemoriesConsolidated(
+            id=decisions_id(extracted.id), extraction=extracted.id, policy="dedup-2", decisions=decisions
+        )
+        bank.append(made)
     return bank
 
 

@@ -202,16 +202,13 @@ class ReadModels(ProcessCache):
         are closed or asked again.
         """
         from rbank_es.projections.stored_state import READ_FROM, StoredState
-        from rbank_es.projections.view_rows import shadow
 
         self._look_up_by(None)
         with suppress(OSError):
             inode = self.path.stat().st_ino
             if (found := self.sound(log, *READ_FROM)) is not None:
-                connection, position = found
-                self._look_up_by(connection)
-                shadow(connection, position, [PROJECTIONS.get(name) for name in READ_FROM])
-                return StoredState(connection, position, log, lambda: self._is_still(inode))
+                self._look_up_by(found[0])
+                return StoredState(*found, log, lambda: self._is_still(inode))
         return None
 
     def sound(self, log: EventLog, *names: str) -> tuple[sqlite3.Connection, int] | None:

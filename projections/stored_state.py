@@ -17,10 +17,12 @@ from msgspec.structs import replace
 
 from rbank_es.events import ConsolidationProposed, MemoriesConsolidated
 from rbank_es.events.items import JUDGE_SOURCES, Item
+from rbank_es.projections.projection import PROJECTIONS
 from rbank_es.projections.rare_events import positions_of
 from rbank_es.projections.search_tables import fact_sets, facts_at, marked
 from rbank_es.projections.statement_tables import StatementRows
 from rbank_es.projections.stored_memory import StoredMemory
+from rbank_es.projections.view_rows import shadow
 from rbank_es.state import RELEVANT, RESOLVED, ItemState, Pair, State, fold
 from rbank_es.state.bank_state import CandidateState, ItemStatus, PairState, Proposal, RegisteredOntology
 from rbank_es.state.looked_up import LookedUp, LookedUpItems
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-_ASKED_SHARE = 8
+ASKED_SHARE = 8
 """The log is folded after one look-up for so many of its events, which takes about as long as all look-ups did."""
 
 _NAMES = msgspec.json.Decoder(tuple[str, ...])
@@ -241,12 +243,13 @@ _OF_RUNS = frozenset({"run_started", "run_finished", "step_taken", "lm_called"})
 
 
 class StoredState:
-    """The state of a log at `position`, from a connection whose tables are shadowed there. For one thread at a time."""
+    """The state of a log at `position`. For one thread at a time."""
 
     def __init__(
         self, connection: sqlite3.Connection, position: int, log: EventLog, believed: Callable[[], bool]
     ) -> None:
-        """Look up through a connection as long as its file is believed."""
+        """Look up through a connection, whose tables are shadowed, as long as its file is believed."""
+        shadow(connection, position, map(PROJECTIONS.get, READ_FROM))
         self.position = position
         self.statements = StatementRows(connection, position, believed)
         self._connection, self._log, self._believed = connection, log, believed
@@ -278,7 +281,7 @@ class StoredState:
     def answer(self, look_up: Callable[[], Value], in_whole: Callable[[State], Value]) -> Value:
         """Return an answer of the rows, or of the whole state where they can't answer, or were asked too often."""
         self._asked += 1
-        if self._whole is None and self._asked * _ASKED_SHARE <= self.position:
+        if self._whole is None and self._asked * ASKED_SHARE <= self.position:
             with suppress(sqlite3.Error, LookupError, ValueError):
                 found = look_up()
                 # After it, because somebody may have changed the file meanwhile.

@@ -50,7 +50,7 @@ UNSUPPORTED = "unsupported"
 
 DUE_ADVICE = "complete the correction with `correct` first, which may take several groups"
 
-_FOLDED_EVENTS = 5_000
+FOLDED_EVENTS = 5_000
 """A log of fewer events is folded: that takes milliseconds, and SQLite need not be loaded."""
 
 Made = TypeVar("Made")
@@ -240,7 +240,7 @@ class Latest(ProcessCache):
                 self._reconciler.follow(appended)
 
     def _advance(self, position: int) -> None:
-        if self.is_empty() and position >= _FOLDED_EVENTS and (kept := self._kept()) is not None:
+        if self.is_empty() and position >= FOLDED_EVENTS and (kept := self._kept()) is not None:
             self._basis = kept.state(), kept.statements
             self._live = LiveState(self._basis[0])
         last = self._live.state.position

@@ -40,7 +40,7 @@ UNORDERED = {"pairs", "landed", "enders"}
 def lived(life: list[Op], stop: int) -> Iterator[tuple[Bank, StoredState]]:
     """A bank whose read models end after some operations; no look-up is given up for a fold."""
     done = Life()
-    with done.bank as bank, patch.object(stored_state, "_ASKED_SHARE", 0):
+    with done.bank as bank, patch.object(stored_state, "ASKED_SHARE", 0):
         for op in life[:stop]:
             done.do(op)
         bank.project()
@@ -103,7 +103,7 @@ def test_each_fact_of_any_log_is_looked_up_as_a_fold_has_it(events: list[Event],
     with (
         tempfile.TemporaryDirectory() as folder,
         ReadModels.open(Path(folder, "p.sqlite")) as models,
-        patch.object(stored_state, "_ASKED_SHARE", 0),
+        patch.object(stored_state, "ASKED_SHARE", 0),
         patch.object(StoredState, "whole", side_effect=AssertionError("the log was folded")),
     ):
         models.catch_up(log, upto=upto)  # type: ignore[arg-type]
@@ -147,14 +147,14 @@ def test_a_bank_that_decides_by_its_read_models_records_what_another_records(
     """The same operations, with the read models written in between and the bank opened again."""
     states = []
     for folded_events in (10**9, 0):
-        with patch.object(bank_decisions, "_FOLDED_EVENTS", folded_events):
+        with patch.object(bank_decisions, "FOLDED_EVENTS", folded_events):
             done = Life()
             with done.bank as bank:
                 for number, op in enumerate(life):
                     if number == stop:
                         bank.project()
                     if number == stop + after:
-                        bank._latest = None  # as if the bank was opened again
+                        bank.close()  # it opens again, and keeps no state
                     done.do(op)
                 states.append({id: (e.state, e.support, e.domains) for id, e in bank.state().items.items()})
     assert states[0] == states[1]
