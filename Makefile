@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+BENCH_ARGS ?=
 # Minutes after which `make real` begins nothing more.
 MINUTES ?= 45
 # As many workers as the machine has processors, within reason: a worker costs its start-up.
@@ -42,9 +43,9 @@ types: $(VENV)/.installed-dev ## check types with mypy and pyright
 	@echo "==> Checking types"
 	@status=0; $(BIN)/mypy || status=1; $(BIN)/pyright --pythonpath $(BIN)/python || status=1; exit $$status
 
-bench: $(VENV)/.installed-bench ## run the short benchmarks and write benchmarks/results.md
-	@echo "==> Running the short benchmarks (some ten minutes)"
-	@$(BIN)/python -m benchmarks
+bench: $(VENV)/.installed-bench ## run the short benchmarks and write benchmarks/results.md (BENCH_ARGS=--small for a look)
+	@echo "==> Running the benchmarks"
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 real: $(VENV)/.warmed ## run a real model on this machine: MODEL=FILE.gguf or API_BASE=URL for a better one; writes docs/real-models.md
 	@echo "==> Running a real model (up to MINUTES=$(MINUTES); 155 MB are downloaded the first time)"

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 
-from benchmarks.sizes import FULL, SHORT
+from benchmarks.sizes import FULL, SHORT, SMALL, Sizes
 
 HERE = Path(__file__).parent
 DATA = HERE / ".data"
@@ -58,6 +58,7 @@ SUBJECTS = (
 def main() -> int:
     """Parse the command line, run, report. Return the exit code: 0 whether or not goals were met."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measures rbank-es beside peers.")
+    parser.add_argument("--small", action="store_true", help="a look at whether everything runs, in a few minutes")
     parser.add_argument("--full", action="store_true", help="a million events, a hundred thousand items")
     parser.add_argument("--only", help=f"subjects, separated by commas: {', '.join(SUBJECTS)}")
     parser.add_argument("--keep", action="store_true", help=f"keep the data in {DATA.name}")
@@ -72,14 +73,14 @@ def main() -> int:
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir()
     try:
-        _run(options.full, chosen, options.output)
+        _run(FULL if options.full else SMALL if options.small else SHORT, chosen, options.output)
     finally:
         if not options.keep:
             shutil.rmtree(DATA, ignore_errors=True)
     return 0
 
 
-def _run(full: bool, chosen: list[str], output: Path) -> None:
+def _run(sizes: Sizes, chosen: list[str], output: Path) -> None:
     from benchmarks import (
         absorptions,
         append,
@@ -121,7 +122,7 @@ def _run(full: bool, chosen: list[str], output: Path) -> None:
     from benchmarks.corpus import make_bank
     from benchmarks.measure import Row
 
-    sizes, machine, begin = FULL if full else SHORT, report.Machine.of(DATA), time.monotonic()
+    machine, begin = report.Machine.of(DATA), time.monotonic()
     plain = {
         "append": append.measure,
         "writers": writers.measure,

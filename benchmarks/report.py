@@ -127,7 +127,8 @@ def write(path: Path, rows: Sequence[Row], machine: Machine, sizes: Sizes, minut
 
 def _lines(rows: Sequence[Row], machine: Machine, sizes: Sizes, minutes: float) -> Iterable[str]:
     yield f"# Benchmarks, {sizes.form} form\n"
-    yield f"Written by `python -m benchmarks{' --full' if sizes.form == 'full' else ''}` in {minutes:.1f} minutes."
+    option = "" if sizes.form == "short" else f" --{sizes.form}"
+    yield f"Written by `python -m benchmarks{option}` in {minutes:.1f} minutes."
     yield f"A log of {sizes.events:,} events; rounds and sizes: `{_sizes(sizes)}`.\n"
     if sizes.form != "full":
         yield "The goals are set for 1,000,000 events and 100,000 items, so verdicts on reading, rebuild, counters and"

@@ -1,4 +1,4 @@
-"""Sizes of the two forms of the benchmarks."""
+"""Sizes of the three forms of the benchmarks."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ class Sizes(NamedTuple):
 
 
 SHORT = Sizes("short", 100_000, 100, 25, 1_600, 5, 5, 5, 5, 20, 5)
+SMALL = Sizes(
+    "small", 20_000, 20, 3, 200, 1, 1, 1, 2, 10, 1,
+    start_rounds=3, rerun_rounds=3, recording_rounds=3, latency_rounds=1, sandbox_rounds=1,
+    loop_tasks=120, items=2_000, show_rounds=2, correction_rounds=1, review_banks=1, harness_rounds=1,
+)  # fmt: skip
+"""For a look at whether everything runs: its figures say little."""
 FULL = Sizes(
     "full", 1_000_000, 200, 51, 4_000, 9, 5, 3, 9, 40, 5,
     rerun_rounds=25, recording_rounds=101, latency_rounds=9, sandbox_rounds=9,

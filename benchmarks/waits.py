@@ -11,17 +11,20 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.corpus import SEED, Corpus, make_bank
-from benchmarks.long_banks import bank_of
+from benchmarks.long_banks import items_of
 from benchmarks.measure import NONE, Goal, Row, duration
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.context.assembly import build_context
 from rbank_es.data import lights
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.events.derived_ids import decisions_id
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.projections.view import View
 
 SHARES = (100, 10, 1)
 """Sizes of the banks, as parts of the largest."""
+GROUP_ITEMS = 250
 OPENED = 3
 """Times that each bank is opened for its first decision."""
 
@@ -80,7 +83,7 @@ def _deciding(place: Path, counts: Sequence[int]) -> Iterator[Row]:
     corpus = Corpus(SEED + 7)
     first, steady = list[float](), list[float]()
     for count in counts:
-        with bank_of(place / f"items-{count}", corpus, count) as bank:
+        with _learned(place / f"items-{count}", corpus, count) as bank:
             bank.project()
         some, more = list[float](), list[float]()
         for _ in range(OPENED):
@@ -93,6 +96,21 @@ def _deciding(place: Path, counts: Sequence[int]) -> Iterator[Row]:
     sizes = f"banks of {_list(counts)} items"
     yield _row(f"the first item remembered after opening, {sizes}", first, 50)
     yield _row(f"the following ones, {sizes}", steady, 3)
+
+
+def _learned(place: Path, corpus: Corpus, count: int) -> Bank:
+    """Make a bank of so many items, each learned by itself, in which no correction is due."""
+    bank = Bank.create(place, unsafe_no_sync=True)
+    for start in range(0, count, GROUP_ITEMS):
+        events: list[Event] = []
+        for item in items_of(corpus, min(GROUP_ITEMS, count - start)):
+            id, decision = bank.log.new_id(), Decision(candidate=0, action="add", item=item.id)
+            events += [
+                MemoriesExtracted(id=id, kind="manual", heads=(item.head,), candidates=(item.text,)),
+                MemoriesConsolidated(id=decisions_id(id), extraction=id, policy="dedup-2", decisions=(decision,)),
+            ]
+        bank.append(events)
+    return bank
 
 
 def _remembered(bank: Bank, corpus: Corpus) -> float:

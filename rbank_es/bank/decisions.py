@@ -163,6 +163,11 @@ class KeptState(Protocol):
     """The state of a log at some position, kept where its facts are looked up one by one."""
 
     @property
+    def position(self) -> int:
+        """The position."""
+        ...
+
+    @property
     def statements(self) -> StatementIndex:
         """Where candidates are looked up by what they state."""
         ...
@@ -240,7 +245,9 @@ class Latest(ProcessCache):
                 self._reconciler.follow(appended)
 
     def _advance(self, position: int) -> None:
-        if self.is_empty() and position >= FOLDED_EVENTS and (kept := self._kept()) is not None:
+        kept = self._kept() if self.is_empty() and position >= FOLDED_EVENTS else None
+        # Not one that is ahead: what it has more may not be settled.
+        if kept is not None and kept.position <= position:
             self._basis = kept.state(), kept.statements
             self._live = LiveState(self._basis[0])
         last = self._live.state.position
