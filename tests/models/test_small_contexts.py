@@ -78,7 +78,7 @@ def serving(length: int, step: Callable[[int], str]) -> Any:
 
 def _native(body: dict[str, Any], number: int) -> dict[str, Any]:
     """A choice that calls a tool in the protocol's own form: the only one that is offered, or one that is looked up."""
-    name, arguments = "tools", {"name": NAMES[number % 12]}
+    name, arguments = "tools", {"name": NAMES[number // 2 % 12]}  # two numbers are drawn a step
     if len(body["tools"]) == 1:
         name, arguments = "SUBMIT", {"answer": "45 metres"}
     made = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
