@@ -1,0 +1,45 @@
+"""The stemmer of bm25-3: with another release installed, a search is refused by name, and older policies go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rbank_es import Bank, Item
+from rbank_es.errors import BadPolicy
+from rbank_es.extraction.candidates import consolidate
+from rbank_es.policies import Bm25V2, Bm25V3, stems
+from rbank_es.policies.stems import language_of, require_stemmer
+from rbank_es.projections import stem_tables
+
+
+@pytest.mark.parametrize("installed", [None, "3.0.1"])
+def test_with_another_stemmer_a_search_is_refused_by_name_and_older_policies_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: str | None
+) -> None:
+    require_stemmer.cache_clear()
+    for module in (stems, stem_tables):
+        monkeypatch.setattr(module, "installed_stemmer", lambda: installed)
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        consolidate(bank, [Item.make("Count lamps", "Which lamps: count each once.", id="lamps")])
+        with bank.as_of() as view:
+            assert [hit.id for hit in view.search("count lamps", policy=Bm25V2())] == ["lamps"]
+            with pytest.raises(
+                BadPolicy, match=rf"snowballstemmer {stems.STEMMER}, and {installed or 'none'} is installed"
+            ):
+                view.search("count lamps", policy=Bm25V3())
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("wo liegt der hafen", "german"),
+        ("cuantos faros hay", "spanish"),
+        ("tower heights", None),
+        ("which towers", "english"),
+        ("сколько маяков", "russian"),
+    ],
+)
+def test_a_text_is_of_the_language_whose_stop_words_it_has(text: str, language: str | None) -> None:
+    assert language_of(text.split()) == language
