@@ -179,7 +179,7 @@ def _print_curve(found: Curve) -> None:
         [f"{each.coverage:.2f}", each.uses, each.wins, _rate(each.win_rate, each.win_rate_low, each.win_rate_high)]
         for each in found.rows
     ]
-    echo_table(["floor", "uses", "wins", "win rate"], rows)
+    echo_table(["floor", "uses", "wins", "win rate"], rows, none="no judged use")
     best = f"{found.best:g}" if found.best is not None else f"unknown from fewer than {limits.FLOOR_USES} judged uses"
     echo(f"\nbest floor: {best}")
 
