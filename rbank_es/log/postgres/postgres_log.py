@@ -240,6 +240,10 @@ class PostgresLog(RowLog):
         values = (self.number, name, number, held_s)
         return bool(self.server.once("SELECT rbank.renew_lease(%s, %s, %s, %s)", values))
 
+    def close(self) -> None:
+        """See `EventLog.close`. Other logs of this database make connections anew."""
+        self.server.close_idle()
+
     # ---------------------------------------------------------------- erasing
 
     def erase(

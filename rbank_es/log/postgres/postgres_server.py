@@ -142,6 +142,11 @@ class Server:
             finally:
                 self._mine.db = outer
 
+    def close_idle(self) -> None:
+        """Close the connections that nobody uses; the next use makes others."""
+        while self._pid == os.getpid() and self._free:
+            self._free.pop().close()
+
     def has_tables(self) -> bool:
         """Return whether there are tables of banks. Raises `BadInput` for those of a later release, or to migrate."""
         self.execute("SELECT 1")  # a connection that a restart ended is made anew

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,12 @@ from tests.cli_runner import ROOT
 from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.xdist_group("postgres")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _connections_closed(server: PostgresServer) -> Iterator[None]:
+    yield
+    ENGINE.create(free(server)).close()
 
 
 def free(server: PostgresServer, **where: str) -> str:
