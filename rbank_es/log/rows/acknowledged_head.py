@@ -36,8 +36,9 @@ class AcknowledgedHead:
 
     def require(self, digest_at: Callable[[int], bytes | None], derived: Path) -> None:
         """Raise `LogBehind` unless the log has the head."""
-        if self.seq and digest_at(self.seq) != bytes.fromhex(self._head.digest):
-            raise LogBehind(self._place, self._head.seq, derived)
+        head = self._head if self.seq else None  # once: another thread may note a later one meanwhile
+        if head is not None and digest_at(head.seq) != bytes.fromhex(head.digest):
+            raise LogBehind(self._place, head.seq, derived)
 
     def note(self, head: Head) -> None:
         """Record a head that was acknowledged. Without a usable cache, only this process knows it."""
