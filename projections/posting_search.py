@@ -77,12 +77,13 @@ class Postings:
 
     def select(self, texts: Set[int]) -> Set[int]:
         """Return which of some texts have the term."""
-        return {text for text in texts if self._has(text)}
+        marks, bits = self._marks, len(self._marks) << 3
+        found = {text for text in texts if text < bits and marks[text >> 3] >> (text & 7) & 1} if marks else set[int]()
+        if len(self._listed) <= _CODES_LISTED * len(texts):
+            return found | (texts & set(self._listed))
+        return found | {text for text in texts if self._is_listed(text)}
 
-    def _has(self, text: int) -> bool:
-        byte = text >> 3
-        if byte < len(self._marks) and self._marks[byte] >> (text & 7) & 1:
-            return True
+    def _is_listed(self, text: int) -> bool:
         place = bisect_left(self._listed, text)
         return place < len(self._listed) and self._listed[place] == text
 
@@ -212,6 +213,7 @@ class PostingSearch:
         self.terms, self.formula = terms, formula
         self._texts = texts
         self._selector: Selector | None = None
+        self._scores = dict[int, float]()
         self._some = [term for term in terms if term.weight > 0 and term.postings.having]
 
     def best(self, wanted: bytes, k: int) -> list[tuple[int, float]]:
@@ -226,19 +228,22 @@ class PostingSearch:
             by_numpy = _numpy_for(sum(len(term.postings) for term in self._some)) is not None
             self._selector = (_NumpySelector if by_numpy else _Selector)(self._some, self.formula, self._texts)
         selected = self._selector.select(wanted, k)
-        found = [(text, _score(self._some, self.formula, self._texts, text)) for text in selected]
+        self._score([text for text in selected if text not in self._scores])
+        found = [(text, self._scores[text]) for text in selected]
         least = nlargest(k, (score for _, score in found))[-1:]
         return [(text, score) for text, score in found if score > 0 and score >= least[0]]
 
-
-def _score(terms: Sequence[WeightedTerm], formula: Formula, texts: RankedTexts, text: int) -> float:
-    """Return the score of a text by the definition."""
-    score, length = 0.0, texts.lengths[text]
-    for weight, postings in terms:
-        code = postings.code(text)
-        if code is not None and (frequency := texts.frequencies[code]) > 0:
-            score += weight * formula.saturated(frequency, length, texts.average)
-    return score
+    def _score(self, texts: Sequence[int]) -> None:
+        """Keep the scores of texts by the definition, term by term: those of one filter are among those of another."""
+        frequencies, most = self._texts.frequencies, self.formula.k1 + 1.0
+        norms = [self.formula.norm(self._texts.lengths[text], self._texts.average) for text in texts]
+        scores = [0.0] * len(texts)
+        for weight, postings in self._some:
+            for place, code in enumerate(map(postings.code_of(len(texts)), texts)):
+                if code is not None and (frequency := frequencies[code]) > 0:
+                    # As `Formula.saturated`, whose call for each would take as long again.
+                    scores[place] += weight * ((frequency * most) / (frequency + norms[place]))
+        self._scores.update(zip(texts, scores, strict=True))
 
 
 class _Selector:
