@@ -14,9 +14,9 @@ from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanki
 from rbank_es.policies.stem_relevance import AskedQuestion, QuestionWeights
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.projections.builder import in_memory
+from rbank_es.projections.held_stems import HeldStems
 from rbank_es.projections.held_words import HeldWords, columns_of
 from rbank_es.projections.projection import json_of
-from rbank_es.projections.stem_index import HeldStems
 from rbank_es.projections.tokenizer import FTS_COLUMNS, Tokenizer, fts_ddl
 from rbank_es.projections.vector_index import HeldVectors, selected
 from rbank_es.state import ItemState

@@ -1,12 +1,11 @@
-"""Rankings of active items by the stems of their words: of a view, by its postings, and of a refold, in memory."""
+"""Rankings of active items by the stems of their words, for a view: by its postings."""
 
 from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Generic
 
 from rbank_es.policies.retrieval import Filters
@@ -21,13 +20,10 @@ from rbank_es.policies.stem_relevance import (
 )
 from rbank_es.policies.stems import LANGUAGES, require_stemmer
 from rbank_es.policies.word_relevance import Formula, WordRanking
-from rbank_es.projections.held_words import HeldToken, HeldWords, columns_of
 from rbank_es.projections.posting_search import Postings
 from rbank_es.projections.projection import json_of
-from rbank_es.projections.stem_tables import counted_stems, languages_of, spellings_near
-from rbank_es.projections.tokenizer import Tokenizer
+from rbank_es.projections.stem_tables import languages_of, spellings_near
 from rbank_es.projections.word_index import ActiveWords, Texts, WordIndex
-from rbank_es.state import ItemState
 
 _WITH_PARTS = Formula(parts=1.0)
 _TEXTS_READ = 32
@@ -101,7 +97,7 @@ class ActiveStems(ABC, Generic[Texts]):
         self._neighbours.clear()
 
 
-def _by_frequency(count: Callable[[int], int]) -> tuple[str, ...]:
+def by_frequency(count: Callable[[int], int]) -> tuple[str, ...]:
     """Return the languages that some text has, most frequent first; `count` returns the texts by number of language."""
     counts = {name: count(number) for number, name in enumerate(LANGUAGES)}
     return tuple(name for name in sorted(counts, key=lambda name: -counts[name]) if counts[name]) or LANGUAGES[:1]
@@ -139,7 +135,7 @@ class StemIndex(ActiveStems[Postings]):
         shown = int.from_bytes(known, "little") + int.from_bytes(b"\1" * len(known), "little")
         of_active = shown & int.from_bytes(active[: len(known)], "little") * 255
         numbers = of_active.to_bytes(len(known), "little")
-        return _by_frequency(lambda number: numbers.count(number + 1))
+        return by_frequency(lambda number: numbers.count(number + 1))
 
     def near(self, word: str, most: int) -> Iterable[tuple[str, str]]:
         """Return words that may be near to a word, with their stems."""
@@ -163,49 +159,3 @@ class StemIndex(ActiveStems[Postings]):
     def _columns_of(self, ids: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
         rows = self._run.execute(_COLUMNS_OF_ITEMS, (json_of(ids), self._position, self._position)).fetchall()
         return ((id, columns) for id, *columns in rows)
-
-
-class HeldStems(ActiveStems[HeldToken]):
-    """The stems of items that come and go, with the words as they are written."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        """Begin without items. Raises `BadPolicy` without the stemmer that stems are by."""
-        self._held = HeldWords(tokenizer, lambda rows: map(counted_stems, map(read_text, rows)))
-        super().__init__(self._held)
-        self._languages = Counter[int]()
-        self._items: dict[str, Sequence[str]] = {}
-        # By length: those that may be meant, and how many items have each.
-        self._written = defaultdict[int, Counter[tuple[str, str]]](Counter)
-
-    def update(self, entries: Mapping[str, ItemState | None]) -> None:
-        """Take active items as they are now, by id; None for one that isn't active."""
-        self._held.update(entries)
-        for id, entry in entries.items():
-            if id in self._items:
-                self._count(self._items.pop(id), -1)
-            if entry is not None:
-                self._items[id] = columns_of(entry.item)
-                self._count(self._items[id], 1)
-        self._forget()
-
-    def _count(self, columns: Sequence[str], times: int) -> None:
-        text = read_text(columns)
-        self._languages[LANGUAGES.index(text.language)] += times
-        for spelling, stem in text.spellings():
-            self._written[len(spelling)][spelling, stem] += times
-
-    @property
-    def languages(self) -> Sequence[str]:
-        """The languages of the items, the most frequent first; English where there is none."""
-        return _by_frequency(lambda number: self._languages[number])
-
-    def near(self, word: str, most: int) -> Iterable[tuple[str, str]]:
-        """Return words that may be near to a word, with their stems."""
-        return chain.from_iterable(self._written[chars] for chars in range(len(word) - most, len(word) + most + 1))
-
-    def has_spelling(self, spelling: str, stem: str) -> bool:
-        """Return whether an item has a word that is written so, with this stem."""
-        return self._written[len(spelling)][spelling, stem] > 0
-
-    def _columns_of(self, ids: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-        return ((id, self._items[id]) for id in ids)

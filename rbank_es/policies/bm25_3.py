@@ -8,12 +8,14 @@ count that stand beside each other. Length counts less, and a word that no item 
 from __future__ import annotations
 
 from math import fsum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
+from rbank_es.events.items import Polarity
 from rbank_es.policies.bm25_1 import Weight, ranked_again
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, WordShare
@@ -122,6 +124,12 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
         if self.support:
             first = ranked_again(first, len(first), index, "item, support", self._gains)
         return [*first, *hits[self.pool :]][:k]
+
+    def best_score(self, query: str, filters: Filters, index: ItemIndex) -> float | None:
+        """Return the best score of either polarity, each ranked by itself: a question is asked for both anyway."""
+        rankings = (self._in_order(query, 1, 0, replace(filters, polarity=each), index) for each in get_args(Polarity))
+        firsts = [next(ranking, None) for ranking in rankings]
+        return max((abs(first[0].score) for first in firsts if first is not None), default=None)
 
     def _moved(
         self, hits: list[RankedItem], question: AskedQuestion, ranking: WordRanking, index: ItemIndex

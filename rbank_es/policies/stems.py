@@ -46,7 +46,7 @@ PARTICLES = frozenset(
 def stop_words_by_language() -> Mapping[str, frozenset[str]]:
     """Return the stop words of each language, without accents."""
     lists = json.loads(shipped("stop_words_1.json").read_bytes())
-    return {name: frozenset(map(fold, lists[name].split())) for name in LANGUAGES}
+    return {name: frozenset(lists[name].split()) for name in LANGUAGES}
 
 
 def is_light(word: str, language: str) -> bool:
