@@ -115,6 +115,7 @@ READ = {
         "void.ttl",
         wide=False,
     ),
+    "query sql": Reads(["query", "./bank", "@FILE", "--json"], b"SELECT run FROM runs\n"),
     "query --sparql": Reads(["query", "./bank", "--sparql", "@FILE"], b"SELECT ?r { ?r a prov:Activity }\n"),
     "drift --ont": Reads(["drift", "./bank", "--ont", "FILE"], ONTOLOGY, "o.ttl", wide=False),
     "drift --old": Reads(["drift", "./bank", "--ont", "lights", "--old", "FILE"], ONTOLOGY, "o.ttl", wide=False),
@@ -172,6 +173,7 @@ WRITTEN = {
     *("whatif --into", "dashboard -o", "demo -o", "run --save-mem", "run --heads", "suite generate --into"),
     *("experiment simulate --into", "experiment simulate --folder", "experiment run --into", "suite import --into"),
     *("suite script --into", "replay --into", "project --into", "rerun --into", "export -o", "skills --into"),
+    "query --parquet",
 }
 """Files and folders that are written."""
 NO_FILES = {
@@ -180,6 +182,7 @@ NO_FILES = {
     *(
         "experiment report folder",
         "experiment whatif folder",
+        "experiment status folder",
         "suite check --files",
         "doctor --lm",
         "doctor --api-base",

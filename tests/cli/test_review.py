@@ -159,10 +159,3 @@ def test_people_read_what_settles_a_run_that_nobody_judged(tmp_path: Path) -> No
         bank.append([RunStarted(run="r", task="Which?"), RunFinished(run="r", outcome="submitted", answer="That.")])
     said = run("review", "plain", cwd=tmp_path).out
     assert re.search(r"to settle the first:\n  .*judge run plain r --judge-lm MODEL\n", said)
-
-
-def test_commands_about_a_written_file_of_read_models_leave_the_bank_to_be_named(sample: Path) -> None:
-    run("replay", "sample", "--into", "now.sqlite", cwd=sample)
-    found = run("review", "./now.sqlite", "--json", cwd=sample).json
-    commands = [each["command"] for name in ("runs_to_settle", "pending", "losing") for each in found[name]]
-    assert commands and all(" BANK " in each and "now.sqlite" not in each for each in commands)
