@@ -107,6 +107,7 @@ def test_writers_of_one_bank_come_in_one_after_another(server: PostgresServer) -
     log = ENGINE.open(place)
     notes = [getattr(event, "note", "") for event in log.read()]
     assert len(notes) == len(set(notes)) == 8 * 24 == log.verify().events
+    log.close()  # and the idle connections of all
 
 
 def test_a_connection_that_breaks_behind_the_commit_is_answered(
@@ -377,6 +378,7 @@ def test_a_naive_reader_of_numbers_would_skip_events(server: PostgresServer) -> 
     stop.set()
     reader.join()
     assert seen_by_reader == list(range(1, 61))
+    writers[0].close()
 
 
 def test_the_set_up_that_the_document_shows_works(server: PostgresServer) -> None:
