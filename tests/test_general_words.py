@@ -15,7 +15,7 @@ from rbank_es.context.assembly import build_context
 from rbank_es.context.base_instructions import base_instructions
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import Mode
-from rbank_es.extraction.prompts import UNREADABLE
+from rbank_es.extraction.conversation import UNREADABLE
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.lm_judge import LEANINGS, SHOWN
 from rbank_es.judging.run_outcome import RunOutcome

@@ -26,7 +26,7 @@ from rbank_es.events import MemoriesRetrieved
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count
 from rbank_es.limits import hook_limits as limits
-from rbank_es.sandbox.doctor import Check
+from rbank_es.sandbox.checkup import Check
 from rbank_es.system.files import read_regular
 
 

@@ -294,7 +294,7 @@ class ItemActs(VerdictActs):
 
         What is not named stays as it is. One event records all policies; none if nothing changes. Raises `BadPolicy`.
         """
-        from rbank_es.policies.policy import changed, differences
+        from rbank_es.policies.policy_registry import changed, differences
 
         def act(basis: Basis) -> list[Event]:
             before = tuple(basis.state.policies.values())

@@ -11,7 +11,7 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice, PolicySet
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.log import EventLog
-from rbank_es.policies.policy import governing
+from rbank_es.policies.policy_registry import governing
 
 
 class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_jso
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
-    from rbank_es.sandbox.doctor import Check, Checkup
+    from rbank_es.sandbox.checkup import Check, Checkup
 
 TIMES = {
     "fill_cache": "filling the cache",
@@ -79,7 +79,7 @@ def doctor(
     if hooks:
         _check_hooks(context, as_json)
         return
-    from rbank_es.sandbox.doctor import examine
+    from rbank_es.sandbox.checkup import examine
 
     seen = examine(fill_cache=warm)
     seen = msgspec.structs.replace(seen, optional=(*seen.optional, _vectors()))
@@ -106,7 +106,7 @@ def _check_hooks(context: click.Context, as_json: bool) -> None:
 def _vectors() -> Check:
     """Return whether cosines of large banks are quick here, and whether an endpoint of vectors would get a key."""
     from rbank_es.models.embedding_endpoint import KEY_VARIABLE
-    from rbank_es.sandbox.doctor import Check
+    from rbank_es.sandbox.checkup import Check
 
     key = f"{KEY_VARIABLE} is {'set' if os.environ.get(KEY_VARIABLE) else 'not set'}"
     if find_spec("numpy") is None:

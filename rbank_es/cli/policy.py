@@ -180,7 +180,7 @@ def _print_change(done: ActDifference) -> None:
 
 def _tables(given: Sequence[str]) -> dict[str, Any]:
     """Return the changes by kind. Raises `BadPolicy` for two of one setting."""
-    from rbank_es.policies.policy import parse_assignments
+    from rbank_es.policies.policy_registry import parse_assignments
 
     tables: dict[str, Any] = parse_assignments(text for text in given if "=" in text)
     for path in (text for text in given if "=" not in text):

@@ -245,7 +245,7 @@ def _difference(measure: MeasureComparison) -> str:
 def _policy(text: str) -> RetrievalPolicy:
     """Return the policy that a name, a version and settings mean. Raises `BadPolicy`."""
     from rbank_es.policies import changed, retrieval_policy
-    from rbank_es.policies.policy import parse_assignments
+    from rbank_es.policies.policy_registry import parse_assignments
 
     # Not at each comma: a value may be a list.
     label, *settings = re.split(r",(?=\w+=)", text)

@@ -88,7 +88,7 @@ def _asked(bank: Bank, tables: Mapping[str, Any], into: Path | None, force: bool
 
 
 def _tables(given: str) -> dict[str, Any]:
-    from rbank_es.policies.policy import parse_assignments
+    from rbank_es.policies.policy_registry import parse_assignments
 
     tables = dict[str, Any](parse_assignments([given])) if "=" in given else read_policy_tables(given)
     if not tables:

@@ -10,6 +10,12 @@ from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
     from rbank_es.extraction.candidates import Consolidated, Extraction, consolidate
+    from rbank_es.extraction.conversation import (
+        ContrastiveExtractor,
+        FailureExtractor,
+        PatternExtractor,
+        SuccessExtractor,
+    )
     from rbank_es.extraction.extractors import (
         contrastive_extract,
         extract,
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
         format_trajectory,
         past_run,
     )
-    from rbank_es.extraction.prompts import ContrastiveExtractor, FailureExtractor, PatternExtractor, SuccessExtractor
     from rbank_es.extraction.proposals import from_proposals, proposals_of
     from rbank_es.policies.consolidation import content_jaccard, find_similar, title_similarity
 
@@ -57,7 +62,7 @@ __getattr__, __dir__ = exports(
         ".candidates": ("Consolidated", "Extraction", "consolidate"),
         ".extractors": ("contrastive_extract", "extract", "extract_common_patterns", "extract_from_rollouts"),
         ".judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run"),
-        ".prompts": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
+        ".conversation": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
         ".proposals": ("from_proposals", "proposals_of"),
         "..policies.consolidation": ("content_jaccard", "find_similar", "title_similarity"),
     },

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rbank_es.policies.consolidation_2 import AppendV2, DedupV2, MergeV2
     from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
     from rbank_es.policies.hybrid_1 import HybridV1
-    from rbank_es.policies.policy import (
+    from rbank_es.policies.policy_registry import (
         POLICIES,
         Policy,
         PolicyDifference,
@@ -148,7 +148,7 @@ __getattr__, __dir__ = exports(
         ".consolidation_2": ("AppendV2", "DedupV2", "MergeV2"),
         ".forgetting_policies": ("Bounded", "ForgettingPolicy", "LeastProven", "Never"),
         ".hybrid_1": ("HybridV1",),
-        ".policy": (
+        ".policy_registry": (
             "POLICIES",
             "Policy",
             "PolicyDifference",

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rbank_es.events import Event, MemoriesExtracted, PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.policies.policy import Policy, governing_as
+from rbank_es.policies.policy_registry import Policy, governing_as
 
 Origin = Literal["run", "rollouts", "agent", "query", "person"]
 """Whence candidates come: an extractor that read one run; one that compared rollouts; the agent's own words; a query

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.policies.policy import Policy
+from rbank_es.policies.policy_registry import Policy
 from rbank_es.state.bank_state import Counted
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.policies.policy import Policy
+from rbank_es.policies.policy_registry import Policy
 
 
 class LawV1(Policy, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from rbank_es.events import Floor, Hit, PolicyChoice, WithheldHit
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES, Polarity
 from rbank_es.events.run_events import Nearness, Shortfall
-from rbank_es.policies.policy import Policy, governing
+from rbank_es.policies.policy_registry import Policy, governing
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 from rbank_es.system.registry import checked_results, package_of

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from rbank_es import limits
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.policies.policy import Policy
+from rbank_es.policies.policy_registry import Policy
 
 Items = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 Strictness = Literal["strict", "plain", "lenient"]

@@ -11,7 +11,7 @@ from rbank_es import limits
 from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.policies.policy import Policy, governing_as
+from rbank_es.policies.policy_registry import Policy, governing_as
 
 # Rollouts of `--matts`, unless the bank's policy or the caller says otherwise (source: `--matts-k` in the source
 # documents).

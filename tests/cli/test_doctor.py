@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from rbank_es.cli import main
-from rbank_es.sandbox import deno
-from rbank_es.sandbox import doctor as checkup
+from rbank_es.sandbox import checkup, deno
 from tests import cli_runner
 from tests.sandbox import sandboxes
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.extraction.prompts import memory_item
+from rbank_es.extraction.conversation import memory_item
 from rbank_es.models.adapter import adapter, signature_of
 from rbank_es.models.prompt import asked_again
 from rbank_es.models.prompt_table import ENTRIES, PROPOSALS, PromptKind, prompt_for

@@ -36,7 +36,7 @@ from rbank_es.policies import (
     query_words,
 )
 from rbank_es.policies.known_items import KnownItems
-from rbank_es.policies.policy import policy_class
+from rbank_es.policies.policy_registry import policy_class
 from rbank_es.policies.words import STOP_WORDS, any_of, words_of
 from rbank_es.state import StandingVerdict, State, fold
 from rbank_es.state.bank_state import Proposal

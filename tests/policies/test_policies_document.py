@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rbank_es.policies import POLICIES
-from rbank_es.policies.policy import DEFAULTS
+from rbank_es.policies.policy_registry import DEFAULTS
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "policies.md"
 

@@ -264,7 +264,7 @@ def read_text_file(path: str) -> str:
 
 def read_policy_tables(path: str) -> dict[str, Any]:
     """Return the settings of a file of policies, by kind. Raises as `read_text_file`, `BadPolicy`."""
-    from rbank_es.policies.policy import parse_tables
+    from rbank_es.policies.policy_registry import parse_tables
 
     try:
         return parse_tables(read_text_file(path))

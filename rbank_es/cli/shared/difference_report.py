@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from rbank_es.bank.bank_difference import Difference, ItemDifference, RunDifference
-    from rbank_es.policies.policy import PolicyDifference
+    from rbank_es.policies.policy_registry import PolicyDifference
 
 NOT_JUDGED = "not judged"
 VERDICTS = ("success", "failure", "undecided", NOT_JUDGED)
