@@ -11,6 +11,7 @@ from rbank_es.events import Event, MemoryProposed
 from rbank_es.events.items import without_controls
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.prefixes import local_name, words_of
+from rbank_es.sparql.example_query import class_named
 from rbank_es.sparql.results import Answer, from_json, to_json
 from rbank_es.tools.lookup.empty_results import hint_for
 from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary
@@ -189,7 +190,7 @@ class SparqlTools:
         properties = tables.within(tables.properties, namespace)
         body: dict[str, Any] = {"class_count": len(classes), "property_count": len(properties), **beside}
         body |= known_number("triples", tables.schema.triples)
-        first = next(iter(classes), None)
+        first = class_named(classes, self._session.question) or next(iter(classes), None)
         peek = f", sparql_peek(resource={tables.names.shorten(first)!r})" if first is not None else ""
         body["next"] = f"sparql_schema(output_mode='classes'){peek}"
         wanted = len(classes) if self._room.naive else min(limit, tool_limits.OVERVIEW_CLASSES)
@@ -305,6 +306,8 @@ class QueryRunner:
         Raises `QueryRefused`, `QueryFailed`.
         """
         checked, answer = self._source.query(asked.query, rows=asked.rows, timeout_s=asked.timeout_s)
+        if self._source is self._session.source and found_something(answer):
+            self._session.last_query = asked.query
         doubtful = any(each.code in DOUBTFUL for each in checked.warnings)
         # A query with a suspected mistake is no pattern to follow, even if it found rows.
         events = self._proposed(checked, answer, by) if propose and not doubtful else ()

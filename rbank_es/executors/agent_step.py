@@ -21,6 +21,7 @@ from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable
 from rbank_es.executors.executor import FIELDS, Interpreters, Recorder, RunLimits, Submission
 from rbank_es.executors.run_step import Fault, RunStep
 from rbank_es.executors.shown_steps import StepForm
+from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.executors.tool_schema import ANSWER_SCHEMA
 from rbank_es.limits import sandbox_limits
 from rbank_es.models.adapter import adapter
@@ -187,7 +188,8 @@ def take_code_step(recorder: Recorder, index: int, action: Any, run: RunReply) -
 
 
 def _code_of_call(tool: str, arguments: Mapping[str, Any]) -> str:
-    return f"print({tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())}))"
+    call = f"{tool}({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+    return call if tool == SUBMIT else f"print({call})"
 
 
 CODE_FORM = StepForm(

@@ -419,6 +419,7 @@ class Executor(ABC):
         (`KeyboardInterrupt`) propagate.
         """
         recorder.begin(lms)
+        tools.session.question = task
         try:
             with self._placed_model(lms):
                 # A lone surrogate has no UTF-8, so a request with one could be neither sent nor recorded.

@@ -57,7 +57,7 @@ class RecordedReAct(dspy.ReAct):
         super().__init__(AgentTask, tools=[], max_iters=limits.iterations)
         self._recorder = recorder
         self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **subcalls.functions}
-        self._shown = ShownSteps(CALL_FORM, tools, limits.output_chars)
+        self._shown = ShownSteps(CALL_FORM, tools, limits)
         self._by_a_line = 0
         self.react = dspy.Predict(_signature(tools, limits))
         self.extract = forced

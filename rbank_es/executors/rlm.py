@@ -80,7 +80,7 @@ class RecordedRLM(_RLM):
         self._tools, self._limits, self._interpreters = tools, limits, interpreters
         self._inputs: dict[str, Any] = {}
         self._recorder, self._subcalls = recorder, subcalls
-        self._shown = ShownSteps(CODE_FORM, tools, limits.output_chars)
+        self._shown = ShownSteps(CODE_FORM, tools, limits)
         self._by_a_line = 0
         super().__init__(
             AgentTask,

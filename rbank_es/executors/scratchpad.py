@@ -48,7 +48,7 @@ class Scratchpad(Executor):
         execution = getattr(interpreters, "execution_instructions", "")
         predict = dspy.Predict(code_signature(code_instructions(tools, limits, execution, _SHOWN), "scratchpad"))
         with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
-            shown = ShownSteps(CODE_FORM, tools, limits.output_chars)
+            shown = ShownSteps(CODE_FORM, tools, limits)
             forced = ForcedAnswer("scratchpad", lms, self.sampling)
             inputs = {"context": context, "question": task}
             return _Pad(inputs, recorder, limits, interpreter, predict, shown, forced).run()

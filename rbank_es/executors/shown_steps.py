@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rbank_es import limits
 from rbank_es.executors.agent_reply import shorten
 from rbank_es.executors.run_step import RunStep, repeated_by, stall_of
+from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.models.prompt import unmarked
 from rbank_es.models.scripted_model import rendered
 from rbank_es.sparql.example_query import example_class, example_query
 
 if TYPE_CHECKING:
+    from rbank_es.executors.executor import RunLimits
     from rbank_es.tools.runtime.toolbox import Toolbox
+
+_ENDS = (
+    "This is your last step: SUBMIT what you have found.",
+    "Two steps are left, this one and the last: have the query that finds the answer, and SUBMIT it.",
+)
+"""What an agent is told at its last step, and at the one before."""
+
+_OWN_ANSWER, _OWN_QUERY = "(your answer, in words)", "SELECT ... (the query that finds it)"
 
 
 class StepForm(NamedTuple):
@@ -31,19 +41,19 @@ class StepForm(NamedTuple):
 class ShownSteps:
     """The history of one run, in the form of its executor."""
 
-    def __init__(self, form: StepForm, tools: Toolbox, output_chars: int) -> None:
-        """Show at most `output_chars` characters of each output; `tools` are those of the run."""
-        self._form, self._output_chars = form, output_chars
-        self._example = working_call(tools)
+    def __init__(self, form: StepForm, tools: Toolbox, limits: RunLimits) -> None:
+        """Show at most `limits.output_chars` characters of each output; `tools` are those of the run."""
+        self._form, self._tools, self._limits = form, tools, limits
 
     def text(self, steps: Sequence[RunStep], by_a_line: int = 0, *, advise: bool = True) -> str:
-        """Return the history of a prompt, with advice at a standstill.
+        """Return the history of a prompt, with advice at a standstill and before the steps are used up.
 
         The first `by_a_line` steps, and those that failed, take a line each. The latest is shown whole even if it
         failed; of an unreadable reply only the beginning.
         """
         shown = [self._shown(steps[: at + 1], by_a_line, is_last=at == len(steps) - 1) for at in range(len(steps))]
-        return "\n\n".join([*shown, *(self._advice(steps) if advise else ())]) or "You have not taken a step yet."
+        told = self._advice(steps) if advise else []
+        return "\n\n".join([*(shown or ["You have not taken a step yet."]), *told])
 
     def _shown(self, steps: Sequence[RunStep], by_a_line: int, *, is_last: bool) -> str:
         """Return the latest of these steps as the history shows it."""
@@ -59,28 +69,53 @@ class ShownSteps:
         if not step.code:
             began = " ".join(unmarked(step.reasoning).split())[: limits.STEP_LINE_CHARS]
             return f"Step {step.index}: {unmarked(step.output)}" + (f" It began: {began}" if began else "")
-        output = shorten(step.output, self._output_chars)
+        output = shorten(step.output, self._limits.output_chars)
         return f"{self._said(step)}Step {step.index} gave:\n{unmarked(output)}"
 
     def _said(self, step: RunStep) -> str:
         return rendered({name: unmarked(text) for name, text in self._form.fields_of(step).items()})
 
     def _advice(self, steps: Sequence[RunStep]) -> list[str]:
-        stall = stall_of(steps)
-        if stall is None:
-            return []
-        if self._example is None:
-            return [stall.warning]
-        step = RunStep(index=0, reasoning="I look at what there is.", code=self._form.code_of(*self._example))
-        return [f"{stall.warning} A whole reply that works here:", self._said(step).rstrip()]
+        told = advice(steps, self._limits.iterations, self._tools)
+        if told is None or told.call is None:
+            return [told.words] if told is not None else []
+        step = RunStep(index=0, reasoning=told.thought, code=self._form.code_of(*told.call))
+        return [f"{told.words} A whole reply that {told.does}:", self._said(step).rstrip()]
+
+
+class Advice(NamedTuple):
+    """What an agent is told beside its history: words, and a call with what it does and the thought behind it."""
+
+    words: str
+    call: tuple[str, Mapping[str, Any]] | None = None
+    does: str = "works here"
+    thought: str = "I look at what there is."
+
+
+def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> Advice | None:
+    """Return what an agent is told after these steps of at most so many: how to end, or that it stands still."""
+    left, stall = iterations - len(steps), stall_of(steps)
+    ends = _ENDS[left - 1] if 0 < left <= len(_ENDS) else ""
+    if stall is None and not ends:
+        return None
+    words = " ".join(filter(None, (stall.warning if stall is not None else "", ends)))
+    # An agent that has a result repeats itself because it doesn't know how to hand it in.
+    if left == 1 or tools.session.last_query:
+        return Advice(words, submitting_call(tools), "submits", "I hand in what I have found.")
+    return Advice(words, working_call(tools))
+
+
+def submitting_call(tools: Toolbox) -> tuple[str, Mapping[str, Any]]:
+    """Return the call that ends a run, with the latest query that found something."""
+    return SUBMIT, {"answer": _OWN_ANSWER, "sparql": tools.session.last_query or _OWN_QUERY, "evidence": []}
 
 
 def working_call(tools: Toolbox) -> tuple[str, Mapping[str, Any]] | None:
     """Return a tool and its arguments that find something in the run's source; None where no such call is known."""
-    query = example_query(tools.session.source)
+    query = example_query(tools.session.source, tools.session.question)
     if query is not None and "sparql_query" in tools.functions:
         return "sparql_query", {"query": query}
-    cls = example_class(tools.session.source)
+    cls = example_class(tools.session.source, tools.session.question)
     if cls is not None and "sparql_peek" in tools.functions:
         return "sparql_peek", {"resource": cls}
     return ("sparql_schema", {}) if "sparql_schema" in tools.functions else None

@@ -16,8 +16,8 @@ from rbank_es.errors import LmFailed
 from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer, shorten
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
 from rbank_es.executors.reply_calls import Call, calls_of
-from rbank_es.executors.run_step import Fault, RunStep, repeated_by, stall_of
-from rbank_es.executors.shown_steps import had_already, working_call
+from rbank_es.executors.run_step import Fault, RunStep, repeated_by
+from rbank_es.executors.shown_steps import advice, had_already
 from rbank_es.executors.sub_calls import sub_calls
 from rbank_es.executors.tool_call import SUBMIT, CallOutcome, call_tool, failed_call, json_text
 from rbank_es.executors.tool_schema import MANUAL_TOOL, SUBMIT_TOOL, rare_tools, tool_schemas
@@ -93,9 +93,12 @@ class _Conversation:
         self._tools, self._more = tools, more
         self._asked: set[str] = set()
         self._task, self._recorder, self._converse = task, recorder, ask
-        self._meter, self._output_chars = tools.session.meter, limits.output_chars
+        self._meter = tools.session.meter
+        self._output_chars, self._iterations = limits.output_chars, limits.iterations
         self._turns: list[Turn] = []
         self._left_out = 0
+        if told := self._advice():
+            self._task = f"{task}\n\n{told}"
 
     def step(self) -> Submission | None:
         """Take a step: ask, make the calls, record them. Return what was submitted."""
@@ -169,14 +172,16 @@ class _Conversation:
         self._remember((LmMessage.of("assistant", began), LmMessage.of("user", told)))
 
     def _remember(self, turn: Turn) -> None:
-        """Add a turn to the conversation, with advice at a standstill."""
+        """Add a turn to the conversation, with what the model is told for its next step."""
         said, told = turn
-        stall = stall_of(self._recorder.steps)
-        if stall is not None:
-            example = working_call(self._tools)
-            call = f" A call that works here: {example[0]}({json_text(example[1])})" if example is not None else ""
-            told = _with_words(told, f"{stall.warning}{call}")
-        self._turns.append((said, told))
+        words = self._advice()
+        self._turns.append((said, _with_words(told, words) if words else told))
+
+    def _advice(self) -> str:
+        told = advice(self._recorder.steps, self._iterations, self._tools)
+        if told is None or told.call is None:
+            return told.words if told is not None else ""
+        return f"{told.words} A call that {told.does}: {told.call[0]}({json_text(told.call[1])})"
 
     # ---------------------------------------------------------------- requests
 

@@ -507,7 +507,27 @@ class Dying:
         return outcome
 
 
-class CodeContract(ExecutorContract):
+class AdvisedContract(ExecutorContract):
+    """An executor whose prompts tell the agent when its steps end, as those of this project do."""
+
+    def test_the_last_two_steps_are_told_apart_with_a_whole_reply_that_submits(self, tmp_path: Path) -> None:
+        finds = [self.calls("find", word=word) for word in ("rock", "sand", "sea")]
+        made = self.setting(tmp_path, *finds, self.submits("Two."))
+        assert made.run(self.name, self.interpreters, iterations=4).outcome == "submitted"
+        # What was told is kept where the history is a conversation, so the latest counts.
+        told = [re.findall("This is your last step|Two steps are left", made.turns.prompt(n))[-1:] for n in range(4)]
+        assert told == [[], [], ["Two steps are left"], ["This is your last step"]]
+        assert "(your answer, in words)" in made.turns.prompt(3).split("This is your last step")[1]
+
+    @pytest.mark.parametrize("iterations", [1, 2])
+    def test_a_run_of_few_steps_is_told_at_its_first(self, tmp_path: Path, iterations: int) -> None:
+        made = self.setting(tmp_path, self.submits("Two."))
+        made.run(self.name, self.interpreters, iterations=iterations)
+        assert ("This is your last step" in made.turns.prompt(0)) == (iterations == 1)
+        assert ("Two steps are left" in made.turns.prompt(0)) == (iterations == 2)
+
+
+class CodeContract(AdvisedContract):
     """What those promise beside that run code."""
 
     def calls(self, tool: str, **arguments: Any) -> str:

@@ -41,9 +41,9 @@ def first_prompt(executor: str, task: str, manual: ToolManual = "short") -> str:
     """The first prompt of a run over the shipped ontology, in a new bank."""
     interpreters: Any = partial(dspy.LocalInterpreter)  # type: ignore[attr-defined]
     interpreters.execution_instructions = EXECUTION_INSTRUCTIONS
-    turns = Turns(["no fields"] * 2)
+    turns = Turns(["no fields"] * 4)
     lm = LmChoice(model="test/turns")
-    given = LoopSettings(lm=lm, executor=executor, iterations=1, judge="none", extract=False, tool_manual=manual)
+    given = LoopSettings(lm=lm, executor=executor, iterations=3, judge="none", extract=False, tool_manual=manual)
     with Bank.create("memory:") as bank:
         run_closed_loop([TASKS[task]], bank, given, source(), interpreters=interpreters, model_for=turns.model_for)
     return turns.prompt(0)

@@ -17,15 +17,18 @@ import dspy  # noqa: E402
 
 from rbank_es.data import lights  # noqa: E402
 from rbank_es.executors.agent_step import CODE_FORM, code_of  # noqa: E402
+from rbank_es.executors.executor import RunLimits  # noqa: E402
 from rbank_es.executors.react import CALL_FORM  # noqa: E402
 from rbank_es.executors.run_step import RunStep  # noqa: E402
 from rbank_es.executors.shown_steps import ShownSteps, StepForm, line_of  # noqa: E402
 from rbank_es.models.adapter import adapter  # noqa: E402
+from rbank_es.sparql.example_query import class_named  # noqa: E402
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools  # noqa: E402
 from tests.tools.tool_sessions import bank_at  # noqa: E402
 
 CALL: Any = dspy.Signature("question -> next_thought: str, next_tool_name: str, next_tool_args: dict[str, Any]")
 CODE: Any = dspy.Signature("question -> reasoning, code")
+LIMITS = RunLimits(output_chars=1_000)
 STUCK = [RunStep(index=index, reasoning="Well.", output="[Error] prose", fault="unreadable") for index in (1, 2, 3)]
 
 
@@ -37,7 +40,7 @@ def tools(tmp_path: Path) -> Iterator[Toolbox]:
 
 def told(form: StepForm, tools: Toolbox) -> str:
     """The reply that works, as it is shown at a standstill."""
-    shown = ShownSteps(form, tools, 1_000).text(STUCK)
+    shown = ShownSteps(form, tools, LIMITS).text(STUCK)
     return shown.split("A whole reply that works here:")[1]
 
 
@@ -58,12 +61,59 @@ def test_without_a_known_schema_the_schema_is_asked_for_and_without_a_source_not
     with build_tools(bank, run="r", endpoint="http://127.0.0.1:9/sparql") as remote:
         assert adapter().parse(CALL, told(CALL_FORM, remote))["next_tool_name"] == "sparql_schema"
     with build_tools(bank, run="s") as alone:
-        assert ShownSteps(CODE_FORM, alone, 1_000).text(STUCK).endswith("Do something else.")
+        assert ShownSteps(CODE_FORM, alone, LIMITS).text(STUCK).endswith("Do something else.")
 
 
 def test_advice_is_left_out_where_the_answer_is_forced(tools: Toolbox) -> None:
-    shown = ShownSteps(CODE_FORM, tools, 1_000)
+    shown = ShownSteps(CODE_FORM, tools, LIMITS)
     assert "Stop:" in shown.text(STUCK) and "Stop:" not in shown.text(STUCK, advise=False)
+
+
+@pytest.mark.parametrize("left", [0, 1, 2, 3])
+@pytest.mark.parametrize("form", [CALL_FORM, CODE_FORM], ids=["call", "code"])
+def test_before_the_steps_are_used_up_an_agent_is_shown_a_reply_that_submits_its_query(
+    tools: Toolbox, form: StepForm, left: int
+) -> None:
+    query = "SELECT ?x { ?x a ?cls } LIMIT 2"
+    assert tools.call("sparql_query", {"query": query})["ok"]
+    text = ShownSteps(form, tools, RunLimits(iterations=1 + left)).text([queried(1)])
+    assert ("This is your last step" in text, "Two steps are left" in text) == (left == 1, left == 2)
+    if left in (1, 2):
+        shown = text.split("A whole reply that submits:")[1]
+        handed = dict[str, Any]()
+        if form is CODE_FORM:
+            exec(code_of(adapter().parse(CODE, shown)["code"]), {"SUBMIT": lambda **fields: handed.update(fields)})
+        else:
+            read = adapter().parse(CALL, shown)
+            assert read["next_tool_name"] == "SUBMIT"
+            handed = read["next_tool_args"]
+        assert handed["sparql"] == query and handed["answer"]
+
+
+def test_an_agent_that_stands_still_with_a_result_is_shown_how_to_submit_it(tools: Toolbox) -> None:
+    tools.call("sparql_query", {"query": "ASK { ?a ?b ?c }"})
+    text = ShownSteps(CALL_FORM, tools, LIMITS).text(STUCK)
+    assert "Stop:" in text and "A whole reply that submits:" in text and "ASK { ?a ?b ?c }" in text
+
+
+def test_a_query_that_found_nothing_is_not_offered_as_the_result(tools: Toolbox) -> None:
+    tools.call("sparql_query", {"query": "SELECT ?x { ?x a <https://lights.example/ns#Light> } LIMIT 1"})
+    assert tools.session.last_query == ""
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("What is above prov:SoftwareAgent?", "SoftwareAgent"),
+        ("How many software agents are there?", "SoftwareAgent"),
+        ("Which agent?", "Agent"),
+        ("Which agency?", ""),
+        ("", ""),
+    ],
+)
+def test_an_example_is_the_class_that_the_question_names(question: str, name: str) -> None:
+    classes = [f"http://www.w3.org/ns/prov#{each}" for each in ("Entity", "Agent", "SoftwareAgent")]
+    assert class_named(classes, question) == (f"http://www.w3.org/ns/prov#{name}" if name else None)
 
 
 def test_a_history_grows_by_a_line_a_step_where_earlier_steps_are_shortened(tools: Toolbox) -> None:
@@ -71,7 +121,7 @@ def test_a_history_grows_by_a_line_a_step_where_earlier_steps_are_shortened(tool
         RunStep(index=n, reasoning="r" * 500, code=chr(96 + n) * 2_000, output="o" * 4_000, answered=1)
         for n in range(1, 27)
     ]
-    shown = ShownSteps(CODE_FORM, tools, 10_000)
+    shown = ShownSteps(CODE_FORM, tools, RunLimits(iterations=40))
     sizes = [len(shown.text(steps[:n], n - 4)) for n in range(10, 26)]
     assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) < 300
     assert line_of(steps[0]) == f"Step 1 (shortened): {'a' * 100} -> {'o' * 100}"
@@ -87,7 +137,7 @@ def queried(index: int) -> RunStep:
 
 
 def test_a_call_that_succeeded_before_is_told_in_a_line_with_what_follows(tools: Toolbox) -> None:
-    shown = ShownSteps(CALL_FORM, tools, 1_000).text([queried(1), queried(2)])
+    shown = ShownSteps(CALL_FORM, tools, LIMITS).text([queried(1), queried(2)])
     assert shown.count("SELECT * { ?a ?b ?c }") == 1
     [line] = [each for each in shown.splitlines() if each.startswith("Step 2: ")]
     assert (
@@ -97,10 +147,10 @@ def test_a_call_that_succeeded_before_is_told_in_a_line_with_what_follows(tools:
 
 
 def test_a_result_that_is_not_shown_any_more_is_shown_again(tools: Toolbox) -> None:
-    shown = ShownSteps(CALL_FORM, tools, 1_000).text([queried(1), queried(2)], by_a_line=1)
+    shown = ShownSteps(CALL_FORM, tools, LIMITS).text([queried(1), queried(2)], by_a_line=1)
     assert "You have it already" not in shown and "results_2" in shown
 
 
 def test_a_repeated_failure_is_no_result_that_an_agent_has(tools: Toolbox) -> None:
     failed = [msgspec.structs.replace(queried(n), fault="tool_failed", answered=0) for n in (1, 2)]
-    assert "You have it already" not in ShownSteps(CALL_FORM, tools, 1_000).text(failed)
+    assert "You have it already" not in ShownSteps(CALL_FORM, tools, LIMITS).text(failed)

@@ -21,7 +21,7 @@ from rbank_es.loop.closed_loop import run_closed_loop  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
-from tests.executors.contract import ExecutorContract, tool_calls  # noqa: E402
+from tests.executors.contract import AdvisedContract, tool_calls  # noqa: E402
 from tests.executors.runs import Calls, Cut, Setting, Turns  # noqa: E402
 from tests.loop.loops import source  # noqa: E402
 from tests.test_floors import ROOT  # noqa: E402
@@ -38,7 +38,7 @@ def faults(made: Setting) -> list[str | None]:
     return [step.error_code for step in made.steps]
 
 
-class TestTools(ExecutorContract):
+class TestTools(AdvisedContract):
     name = "tools"
     interpreters = None
 

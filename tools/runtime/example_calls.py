@@ -35,5 +35,11 @@ def example_of(form: CallForm, session: ToolSession, arguments: Mapping[str, str
 
 def _values(session: ToolSession) -> dict[str, str | None]:
     """Return values of common parameters that find something in this run."""
-    cls, alias = example_class(session.source), session.store.last_alias
-    return {"resource": cls, "cls": cls, "query": example_query(session.source), "result": alias, "ref": alias}
+    cls, alias = example_class(session.source, session.question), session.store.last_alias
+    return {
+        "resource": cls,
+        "cls": cls,
+        "query": example_query(session.source, session.question),
+        "result": alias,
+        "ref": alias,
+    }

@@ -94,6 +94,10 @@ class ToolSession:
     Another tool may propose the same item again: what a query found by itself and what an agent vouches for are
     different reasons for it.
     """
+    question: str = ""
+    """What the run's task asks, where an executor works on it: examples fit it."""
+    last_query: str = ""
+    """The latest query of the run's source that found something; empty before the first."""
     seen: int = 0
     """The bank's position to which its projections were last brought up to date for this run; 0 before."""
     hidden: tuple[str, ...] = field(default_factory=secrets)
