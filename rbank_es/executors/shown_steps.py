@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ENDS = (
     "This is your last step: SUBMIT what you have found.",
-    "Two steps are left, this one and the last: have the query that finds the answer, and SUBMIT it.",
+    "Two steps are left: make the query that finds the answer now, and SUBMIT it in the last.",
 )
 """What an agent is told at its last step, and at the one before."""
 

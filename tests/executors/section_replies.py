@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from rbank_es.models.reply_syntax import flat
-from tests.executors.contract import ExecutorContract
+from tests.executors.contract import AdvisedContract
 from tests.executors.runs import Cut
 
 
-class SectionReplies(ExecutorContract):
+class SectionReplies(AdvisedContract):
     """A contract beside that of all executors."""
 
     @pytest.mark.parametrize("nothing", ["", "None", "null", "`none`", "empty", "N/A", "{}", "[]"])
