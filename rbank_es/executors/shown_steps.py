@@ -83,7 +83,7 @@ class ShownSteps:
         return [f"{told.words} A whole reply that {told.does}:", self._said(step).rstrip()]
 
 
-class Advice(NamedTuple):
+class StepAdvice(NamedTuple):
     """What an agent is told beside its history: words, and a call with what it does and the thought behind it."""
 
     words: str
@@ -92,7 +92,7 @@ class Advice(NamedTuple):
     thought: str = "I look at what there is."
 
 
-def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> Advice | None:
+def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> StepAdvice | None:
     """Return what an agent is told after these steps of at most so many: how to end, or that it stands still."""
     left, stall = iterations - len(steps), stall_of(steps)
     ends = _ENDS[left - 1] if 0 < left <= len(_ENDS) else ""
@@ -101,8 +101,8 @@ def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> Advice 
     words = " ".join(filter(None, (stall.warning if stall is not None else "", ends)))
     # An agent that has a result repeats itself because it doesn't know how to hand it in.
     if left == 1 or tools.session.last_query:
-        return Advice(words, submitting_call(tools), "submits", "I hand in what I have found.")
-    return Advice(words, working_call(tools))
+        return StepAdvice(words, submitting_call(tools), "submits", "I hand in what I have found.")
+    return StepAdvice(words, working_call(tools))
 
 
 def submitting_call(tools: Toolbox) -> tuple[str, Mapping[str, Any]]:
