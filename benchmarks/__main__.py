@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 import time
+import traceback
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -73,14 +74,17 @@ def main() -> int:
     shutil.rmtree(DATA, ignore_errors=True)
     DATA.mkdir()
     try:
-        _run(FULL if options.full else SMALL if options.small else SHORT, chosen, options.output)
+        broken = _run(FULL if options.full else SMALL if options.small else SHORT, chosen, options.output)
     finally:
         if not options.keep:
             shutil.rmtree(DATA, ignore_errors=True)
-    return 0
+    if broken:
+        print(f"broke off: {', '.join(broken)}", file=sys.stderr)
+    return 1 if broken else 0
 
 
-def _run(sizes: Sizes, chosen: list[str], output: Path) -> None:
+def _run(sizes: Sizes, chosen: list[str], output: Path) -> list[str]:
+    """Measure the chosen subjects, write the results, and return the subjects that broke off."""
     from benchmarks import (
         absorptions,
         append,
@@ -163,6 +167,7 @@ def _run(sizes: Sizes, chosen: list[str], output: Path) -> None:
         "exported pages": exported_pages.measure,
     }
     rows: list[Row] = []
+    broken: list[str] = []
     # In new folders, because ids follow from the seed: the cache knows how far the banks of the last time reached.
     bank = cache(partial(make_bank, Path(mkdtemp(dir=DATA)) / "bank", sizes.events))
     for name in SUBJECTS:
@@ -170,14 +175,21 @@ def _run(sizes: Sizes, chosen: list[str], output: Path) -> None:
             rows.append(Row(name, "everything"))
             continue
         place = Path(mkdtemp(prefix=f"{name}-", dir=DATA))
-        measured = plain[name](place, sizes) if name in plain else of_bank[name](place, sizes, bank())
-        for row in measured:
-            rows.append(row)
-            print(report.line_of(row), flush=True)
+        try:
+            measured = plain[name](place, sizes) if name in plain else of_bank[name](place, sizes, bank())
+            for row in measured:
+                rows.append(row)
+                print(report.line_of(row), flush=True)
+        except Exception as error:
+            # Told and gone past: one subject that fails must not cost hours of others.
+            traceback.print_exc()
+            rows.append(Row(name, f"broke off: {type(error).__name__}"))
+            broken.append(name)
         shutil.rmtree(place)
         # After each subject, because one that fails must not lose the others' results.
         report.write(output, rows, machine, sizes, (time.monotonic() - begin) / 60)
     print(f"wrote {output} after {(time.monotonic() - begin) / 60:.1f} minutes")
+    return broken
 
 
 if __name__ == "__main__":
