@@ -104,6 +104,10 @@ class ActiveItems:
         """Return the best items by the definition of word relevance, by stems."""
         return self._read_stems().by_stems(question, formula, k, filters)
 
+    def kept(self, question: AskedQuestion) -> dict[object, list[RankedItem]]:
+        """Return what a policy keeps of a question, which is forgotten with the next one or when items change."""
+        return self._read_stems().kept(question)
+
     def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         """Return for each of some items how often it has which neighbouring words of a question."""
         return self._read_stems().neighbours(question, ids)

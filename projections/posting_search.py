@@ -235,15 +235,43 @@ class PostingSearch:
 
     def _score(self, texts: Sequence[int]) -> None:
         """Keep the scores of texts by the definition, term by term: those of one filter are among those of another."""
-        frequencies, most = self._texts.frequencies, self.formula.k1 + 1.0
         norms = [self.formula.norm(self._texts.lengths[text], self._texts.average) for text in texts]
-        scores = [0.0] * len(texts)
-        for weight, postings in self._some:
-            for place, code in enumerate(map(postings.code_of(len(texts)), texts)):
-                if code is not None and (frequency := frequencies[code]) > 0:
-                    # As `Formula.saturated`, whose call for each would take as long again.
-                    scores[place] += weight * ((frequency * most) / (frequency + norms[place]))
+        by_numpy = isinstance(self._selector, _NumpySelector)
+        scores = (_scores_by_numpy if by_numpy else _scores)(self._some, self.formula, self._texts, texts, norms)
         self._scores.update(zip(texts, scores, strict=True))
+
+
+def _scores(
+    terms: Sequence[WeightedTerm], formula: Formula, ranked: RankedTexts, texts: Sequence[int], norms: Sequence[float]
+) -> Sequence[float]:
+    frequencies, most, scores = ranked.frequencies, formula.k1 + 1.0, [0.0] * len(texts)
+    for weight, postings in terms:
+        for place, code in enumerate(map(postings.code_of(len(texts)), texts)):
+            if code is not None and (frequency := frequencies[code]) > 0:
+                # As `Formula.saturated`, whose call for each would take as long again.
+                scores[place] += weight * ((frequency * most) / (frequency + norms[place]))
+    return scores
+
+
+def _scores_by_numpy(
+    terms: Sequence[WeightedTerm], formula: Formula, ranked: RankedTexts, texts: Sequence[int], norms: Sequence[float]
+) -> Sequence[float]:
+    """Return the same numbers: each of these operations rounds as Python's does, in the same order."""
+    import numpy
+
+    order = numpy.argsort(numpy.asarray(texts, numpy.uint32))
+    numbers = numpy.asarray(texts, numpy.uint32)[order]
+    # A frequency of 0 gains nothing, also where the norm is 0.
+    lengths, most = numpy.maximum(numpy.asarray(norms)[order], 1e-300), formula.k1 + 1.0
+    frequencies, sums = numpy.asarray(ranked.frequencies), numpy.zeros(len(texts))
+    for weight, postings in terms:
+        has = postings.has(numbers)
+        found = frequencies[postings.codes_of(numbers[has])]
+        sums[has] += weight * ((found * most) / (found + lengths[has]))
+    scores = numpy.empty(len(texts))
+    scores[order] = sums
+    listed: list[float] = scores.tolist()
+    return listed
 
 
 class _Selector:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Generic
 
-from rbank_es.policies.retrieval import Filters
+from rbank_es.policies.retrieval import Filters, RankedItem
 from rbank_es.policies.stem_relevance import (
     AskedQuestion,
     QuestionWeights,
@@ -49,13 +49,19 @@ class ActiveStems(ABC, Generic[Texts]):
         self._asked: tuple[str, QuestionWeights] | None = None
         self._question: AskedQuestion | None = None
         self._neighbours: dict[str, dict[tuple[str, str], int]] = {}
+        self._kept = dict[object, list[RankedItem]]()
 
     def question(self, query: str, reading: QuestionWeights) -> AskedQuestion:
         """Return what `read_question` reads among the items."""
         if self._question is None or self._asked != (query, reading):
+            self._forget()
             self._asked, self._question = (query, reading), read_question(query, reading, self)
-            self._neighbours.clear()
         return self._question
+
+    def kept(self, question: AskedQuestion) -> dict[object, list[RankedItem]]:
+        """Return what a policy keeps of a question, which is forgotten with the next one."""
+        self._keep(question)
+        return self._kept
 
     def by_stems(self, question: AskedQuestion, formula: Formula, k: int, filters: Filters) -> WordRanking:
         """Return the hits that `word_relevance.rank_documents` defines by stems."""
@@ -63,9 +69,7 @@ class ActiveStems(ABC, Generic[Texts]):
 
     def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         """Return for each of some items how often it has which neighbouring words of a question."""
-        if question is not self._question:
-            self._asked, self._question = None, question
-            self._neighbours.clear()
+        self._keep(question)
         unread = [id for id in ids if id not in self._neighbours]
         self._neighbours.update((id, neighbours(question, columns)) for id, columns in self._columns_of(unread))
         return [self._neighbours[id] for id in ids]
@@ -91,10 +95,16 @@ class ActiveStems(ABC, Generic[Texts]):
     def _columns_of(self, ids: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
         """Yield id, and title, desc, content and tags, of active items."""
 
+    def _keep(self, question: AskedQuestion) -> None:
+        if question is not self._question:
+            self._forget()
+            self._question = question
+
     def _forget(self) -> None:
-        """Drop what is kept of a question: the items changed."""
+        """Drop what is kept of a question: another one is asked, or the items changed."""
         self._asked = self._question = None
         self._neighbours.clear()
+        self._kept.clear()
 
 
 def by_frequency(count: Callable[[int], int]) -> tuple[str, ...]:

@@ -385,6 +385,10 @@ class _Index:
         """Return the best items by the definition of word relevance, by stems."""
         return self._stems().by_stems(question, formula, k, filters)
 
+    def kept(self, question: AskedQuestion) -> dict[object, list[RankedItem]]:
+        """Return what a policy keeps of a question, which is forgotten with the next one."""
+        return self._stems().kept(question)
+
     def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         """Return for each of some items how often it has which neighbouring words of a question."""
         return self._stems().neighbours(question, ids)

@@ -114,8 +114,16 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
 
     def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first. Raises `BadPolicy` without the stemmer."""
-        question = index.question(query, self.reading)
-        ranking = index.by_stems(question, self.formula, max(k, self.pool), filters)
+        question, most = index.question(query, self.reading), max(k, self.pool)
+        # The floor of each polarity asks for both. Support may change while items don't.
+        kept = {} if self.support else index.kept(question)
+        key = (self, most, filters)
+        if key not in kept:
+            kept[key] = self._ranking(question, most, filters, index)
+        return kept[key][:k]
+
+    def _ranking(self, question: AskedQuestion, most: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
+        ranking = index.by_stems(question, self.formula, most, filters)
         shares = self._shares_of(question, ranking)
         hits = [RankedItem(hit.id, hit.score, tuple(shares[at] for at in hit.matched)) for hit in ranking.hits]
         first = hits[: self.pool]
@@ -123,7 +131,7 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
             first = self._moved(first, question, ranking, index)
         if self.support:
             first = ranked_again(first, len(first), index, "item, support", self._gains)
-        return [*first, *hits[self.pool :]][:k]
+        return [*first, *hits[self.pool :]]
 
     def best_score(self, query: str, filters: Filters, index: ItemIndex) -> float | None:
         """Return the best score of either polarity, each ranked by itself: a question is asked for both anyway."""

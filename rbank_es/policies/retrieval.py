@@ -192,6 +192,10 @@ class ItemIndex(Protocol):
         """Return the best `k` items that pass the filters, as `word_relevance.rank_documents` defines them by stems."""
         ...
 
+    def kept(self, question: AskedQuestion) -> dict[object, list[RankedItem]]:
+        """Return what a policy keeps of a question, which is forgotten with the next one or when items change."""
+        ...
+
     def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         """Return for each of some of these items how often it has which neighbouring words of a question."""
         ...

@@ -19,7 +19,7 @@ from rbank_es.bank import READ_MODELS
 from rbank_es.events import Event, MemoriesExtracted
 from rbank_es.events.items import Item, ItemText
 from rbank_es.policies import Bm25V3, Filters, Formula, WordRanking
-from rbank_es.policies.retrieval import ItemFacts
+from rbank_es.policies.retrieval import ItemFacts, RankedItem
 from rbank_es.policies.stem_relevance import (
     AskedQuestion,
     QuestionWeights,
@@ -134,6 +134,9 @@ class Plain:
         words, stems = searched(question)
         passing = {id for id, facts in self.facts.items() if wanted.admits(facts) and id not in wanted.without}
         return rank_documents(words, stems, formula, k, self.documents(), passing)
+
+    def kept(self, question: AskedQuestion) -> dict[object, list[RankedItem]]:
+        return {}
 
     def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
         return [neighbours(question, self.columns[id]) for id in ids]

@@ -83,6 +83,8 @@ def add():
 )
 CHANGED = """
 made = [command("init", "./bank"), command("import", "./bank", "items.json")]
+# A version in force that the plugin has, too, would be taken.
+command("policy", "./bank", "--set", "retrieval=bm25-2")
 refused = [command("policy", "./bank", "--set", f"retrieval={name}")[1] for name in ("shortest", "shortest-5")]
 found = []
 for version in (3, 4):

@@ -92,7 +92,7 @@ FOUND = {
     "prefer": ["lights", "lights", None, "nets"],
     "filter": ["lights", "lights"],
     "none": ["nets", None, "lights", "lights"],
-    "floor": [None, "nets"],
+    "floor": ["lights", None, "nets"],
     "related": ["lights", "lights", None, "nets"],
 }
 """The domains of the items that an agent's search finds, in order."""
