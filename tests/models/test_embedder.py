@@ -131,7 +131,7 @@ def test_embed_counts_records_and_has_nothing_left(tmp_path: Path, bank: Bank) -
 
 
 @pytest.mark.slow
-def test_a_search_ranks_by_what_was_embedded_and_so_does_a_replayed_file(tmp_path: Path, bank: Bank) -> None:
+def test_a_search_ranks_by_what_was_embedded(tmp_path: Path, bank: Bank) -> None:
     bank.close()
     with embedding_server() as server:
         asked = ("retrieval", "embed", "./bank", "--model", "m", "--base-url", server.url, "--query", QUERY)
@@ -141,8 +141,6 @@ def test_a_search_ranks_by_what_was_embedded_and_so_does_a_replayed_file(tmp_pat
     found = known.json["hits"]
     assert (known.err, known.json["fallback"]) == ("", None)
     assert len(found) == 5
-    run("replay", "./bank", "--into", "then.sqlite", cwd=tmp_path)
-    assert run("search", "./then.sqlite", QUERY, "--json", cwd=tmp_path).json["hits"] == found
 
 
 @pytest.mark.slow

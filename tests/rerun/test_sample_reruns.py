@@ -85,6 +85,7 @@ def test_a_run_whose_question_was_erased_is_refused_and_others_are_not(tmp_path:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("own_cache")
 def test_a_run_that_was_erased_leaves_the_others_as_they_were(tmp_path: Path, tasks: tuple[Task, ...]) -> None:
     """The base instructions, settings and the schema's card are in all of them; only its own words are gone."""
     erased, other = RUNS[2], RUNS[3]
