@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,10 @@ def key_variables(choice: LmChoice) -> tuple[str, list[str]]:
 def _missing_for_litellm(choice: LmChoice) -> list[str]:
     litellm = load_litellm()
     try:
-        litellm.get_llm_provider(choice.model)
+        # A warning of a module that litellm loads only now is no answer to the question.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            litellm.get_llm_provider(choice.model)
     except Exception:
         raise failed("unknown_model", f"no provider is known for the model {choice.model!r}") from None
     return list(litellm.validate_environment(choice.model)["missing_keys"])
