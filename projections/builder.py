@@ -19,7 +19,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -461,10 +461,3 @@ def _marks(path: Path) -> bytes:
     status = os.lstat(path)
     numbers = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return f"{_SEAL_FORM} {' '.join(map(str, numbers))}\n".encode()
-
-
-def holds_read_models(path: Path) -> bool:
-    """Return whether a file is one of read models, of this release or another."""
-    with suppress(sqlite3.Error), closing(connect(path, "ro")) as connection:
-        return "checkpoints" in objects_in(connection)
-    return False

@@ -89,7 +89,7 @@ def _print(facts: dict[str, Any], state: State) -> None:
     when = f", {format_time(facts['at'])} UTC" if facts["at"] else ""
     echo(f"bank {facts['bank']} at position {facts['position']:,} of {facts['last']:,}{when}")
     echo_heading("items by source and state")
-    print_items(state)
+    _print_items(state)
     echo_heading("runs")
     echo_fields({name.replace("_", " "): number for name, number in facts["runs"].items()})
     echo_heading("use of items in runs")
@@ -100,7 +100,7 @@ def _print(facts: dict[str, Any], state: State) -> None:
         echo(f"\nwrote {into['path']} ({format_size(into['bytes'])})")
 
 
-def print_items(state: State) -> None:
+def _print_items(state: State) -> None:
     """Print the number of items of a bank's state, by source and by standing."""
     counts = Counter((entry.item.src, entry.state) for entry in state.items.values())
     sources = [src for src in get_args(Source) if any(counts[src, standing] for standing in STATES)]
