@@ -85,9 +85,16 @@ _NOTHING = re.compile(
     r"|command not found|Missing script|collected 0 items|No rule to make target",
     re.MULTILINE,
 )
+_ALL_SKIPPED = re.compile(
+    r"^Ran (\d+) tests? in [^\n]*\n+OK \(skipped=\1\)|Tests run: (\d+), Failures: 0, Errors: 0, Skipped: \2\b"
+    r"|^(\d+) examples?, 0 failures, \3 pending",
+    re.MULTILINE,
+)
+"""Summaries that count what was skipped among the tests: unittest, maven, rspec."""
+
 _EMPTY = re.compile(
     r"no tests to run|no test files|Tests are skipped|^test result: ok\. 0 passed|^ *0 passing\b"
-    r"|(?:^|[\s=])\d+ (?:skipped|deselected)\b.* in \d",
+    r"|(?:^|[\s=])\d+ (?:skipped|deselected)\b.* in \d|^ *Tests?:? +\d+ (?:skipped|todo)|^Skipped! +- Failed: +0",
     re.MULTILINE,
 )
 """Words of a suite without tests, or without one that ran, which may be one of several."""
@@ -198,18 +205,19 @@ def _outcome(call: ToolUse, segments: Sequence[_Segment]) -> tuple[bool, str] | 
         return False, _line_of(text, red)
     if _NOTHING.search(text):
         return None
-    green = _GREEN.search(text)
-    if green is None and _EMPTY.search(text):
+    ran = _ALL_SKIPPED.sub("", text)
+    green = _GREEN.search(ran)
+    if green is None and (ran != text or _EMPTY.search(text)):
         return None
     if is_whole and code is not None:
         if code == 0:
-            return True, _line_of(text, green) if green else "exit code 0"
+            return True, _line_of(ran, green) if green else "exit code 0"
         is_broken = code < 0 or code in _NO_VERDICT_CODES or _BROKEN_OFF.search(call.result)
         if is_broken or segments[0].is_joined:
             return None
         return False, f"exit code {code}"
     if green is not None and (code in (0, None) or not is_whole):
-        seen = _line_of(text, green)
+        seen = _line_of(ran, green)
         # A summary that the command line itself spells is no word of any tests.
         return None if seen in call.command else (True, seen)
     return None

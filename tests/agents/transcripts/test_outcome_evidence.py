@@ -111,6 +111,17 @@ def verdict(run: TranscriptRun) -> str | None:
         ("bundle exec rspec", 1, "5 examples, 1 failure", "failure"),
         ("ctest --test-dir build | tail -1", 0, "100% tests passed, 0 tests failed out of 7", "success"),
         ("dotnet test", 1, "Failed!  - Failed:     1, Passed:     2", "failure"),
+        # All skipped, or some.
+        ("python -m unittest", 0, "Ran 3 tests in 0.000s\n\nOK (skipped=3)", None),
+        ("python -m unittest", 0, "Ran 3 tests in 0.000s\n\nOK (skipped=2)", "success"),
+        ("mvn test", 0, "Tests run: 3, Failures: 0, Errors: 0, Skipped: 3\nBUILD SUCCESS", None),
+        ("mvn test", 0, "Tests run: 13, Failures: 0, Errors: 0, Skipped: 3", "success"),
+        ("bundle exec rspec", 0, "3 examples, 0 failures, 3 pending", None),
+        ("bundle exec rspec", 0, "3 examples, 0 failures, 1 pending", "success"),
+        ("npx jest", 0, "Tests:       3 skipped, 3 total", None),
+        ("npx jest", 0, "Tests:       1 skipped, 3 passed, 4 total", "success"),
+        ("npx vitest run", 0, " Tests  3 skipped (3)", None),
+        ("dotnet test", 0, "Skipped! - Failed:     0, Passed:     0, Skipped:     3", None),
         # No tests at all.
         ("grep -rn pytest .", 0, "a.py: 2 passed", None),
         ("pip install pytest", 0, "Successfully installed", None),
