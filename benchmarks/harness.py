@@ -26,14 +26,14 @@ from benchmarks.measure import Goal, Row, duration, interleave, interval
 from benchmarks.scripted import LATENCY_S
 from benchmarks.sizes import Sizes
 from rbank_es.bank import Bank
-from rbank_es.experiments.definition import Condition, load_experiment
-from rbank_es.experiments.experiment_run import run_experiment
-from rbank_es.experiments.generated_suite import ONTOLOGY_FILE, generate
-from rbank_es.experiments.materials import Materials, gather
-from rbank_es.experiments.plan import ordered_tasks
-from rbank_es.experiments.suite_script import script_of
-from rbank_es.experiments.task_suite import Suite
-from rbank_es.experiments.trial import tables_of
+from rbank_es.lab.definition import Condition, load_experiment
+from rbank_es.lab.experiment_run import run_experiment
+from rbank_es.lab.generated_suite import ONTOLOGY_FILE, generate
+from rbank_es.lab.materials import Materials, gather
+from rbank_es.lab.plan import ordered_tasks
+from rbank_es.lab.suite_script import script_of
+from rbank_es.lab.task_suite import Suite
+from rbank_es.lab.trial import tables_of
 from rbank_es.loop import run_closed_loop
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.scripted_model import Script, Turn

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from benchmarks.measure import Goal, Row
 from rbank_es.data import LIGHTS, lights
 from rbank_es.events.items import Item, Polarity
-from rbank_es.experiments.retrieval_comparison import RetrievalComparison, compare_retrieval, injection_shares
+from rbank_es.lab.retrieval_comparison import RetrievalComparison, compare_retrieval, injection_shares
 from rbank_es.policies import Bm25V1, Bm25V2, Bm25V3, Filters, RetrievalPolicy
 from rbank_es.policies.retrieval_quality import CaseQuality, RelevanceCase, evaluate, read_cases
 from rbank_es.projections.active_items import ActiveItems

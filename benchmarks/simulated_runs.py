@@ -13,10 +13,10 @@ from pathlib import Path
 from benchmarks.measure import Goal, Row
 from benchmarks.sizes import Sizes
 from rbank_es.context.layer_text import LayerText
-from rbank_es.experiments.simulated.learner_memory import LearnerMemory
-from rbank_es.experiments.simulated.memory_mirror import MirrorMemory
-from rbank_es.experiments.simulated.simulation import SimulationPlan, simulate
-from rbank_es.experiments.simulated.world import Assumptions, World
+from rbank_es.lab.simulated.learner_memory import LearnerMemory
+from rbank_es.lab.simulated.memory_mirror import MirrorMemory
+from rbank_es.lab.simulated.simulation import SimulationPlan, simulate
+from rbank_es.lab.simulated.world import Assumptions, World
 
 RUNS, CORES = 6_000, 2
 PARTS = 5

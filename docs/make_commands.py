@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from rbank_es.cli.shared.application import COMMANDS, SECTIONS, Command
+from rbank_es.cli.shared.application import COMMANDS, SECTIONS, Command, CommandGroup
 
 DOCUMENT = Path(__file__).resolve().parent / "commands.md"
 INTRODUCTION = """\
@@ -44,8 +44,8 @@ def described(path: str, command: click.Command) -> Iterator[str]:
         yield from (row(option, context) for option in options)
     if isinstance(command, Command):
         yield "\n```\n" + "".join(f"{example}\n" for example in command.examples) + "```\n"
-    if isinstance(command, click.Group):
-        for name, inner in command.commands.items():
+    if isinstance(command, CommandGroup):
+        for name, inner in command.all_commands().items():
             yield from described(f"{path} {name}", inner)
 
 

@@ -114,7 +114,7 @@ FILES = {
 def walk(title: str) -> list[str]:
     """Return the files that the walk of this title names, in order."""
     [section] = re.findall(rf"^## {title}\b.*?$(.*?)(?=^## |\Z)", TOUR.read_text(encoding="utf-8"), re.M | re.S)
-    return list(dict.fromkeys(re.findall(r"`((?:rbank_es|projections|tools)/[\w/]+\.py)`", section)))
+    return list(dict.fromkeys(re.findall(r"`((?:rbank_es|lab|projections|tools)/[\w/]+\.py)`", section)))
 
 
 def entered(title: str, place: Path, cache: Path) -> list[str]:
@@ -135,7 +135,7 @@ def test_the_tour_is_short_and_has_four_walks() -> None:
     assert all(len(walk(title)) >= 5 for title in WALKS)
     assert [
         path
-        for path in re.findall(r"`((?:rbank_es|projections|tools)/[\w/]+\.\w+)`", text)
+        for path in re.findall(r"`((?:rbank_es|lab|projections|tools)/[\w/]+\.\w+)`", text)
         if not (ROOT / path).exists()
     ] == []
 

@@ -99,7 +99,7 @@ def test_the_floors_in_the_tour_are_those_of_the_table() -> None:
     shown = {
         (int(floor), room) for floor, cell in rows for room in re.findall(r"`([\w/.]+)`(?:,|$)", cell.split(" | ")[0])
     }
-    folders = {"rbank_es/projections": "projections", "rbank_es/tools": "tools"}
+    folders = {f"rbank_es/{name}": name for name in ("lab", "projections", "tools")}
     wanted = set()
     for name, (floor, _) in FLOORS.items():
         if name.endswith("__main__"):

@@ -24,9 +24,9 @@ from tests.test_readme import lines_of, programs_of_a_loop
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-FOLDERS = {"rbank_es": "rbank_es", "projections": "rbank_es/projections", "tools": "rbank_es/tools"}
+FOLDERS = {"rbank_es": "rbank_es"} | {name: f"rbank_es/{name}" for name in ("lab", "projections", "tools")}
 PACKED_SAMPLE = "rbank_es/cli/shared/sample.jsonl.xz"
-LINKS = {"rbank_es/projections": "../projections", "rbank_es/tools": "../tools"}
+LINKS = {f"rbank_es/{name}": f"../{name}" for name in ("lab", "projections", "tools")}
 
 # One worker builds the wheel for all of these.
 pytestmark = pytest.mark.xdist_group("wheel")
@@ -213,7 +213,7 @@ def test_the_core_is_small_and_is_installed_under_one_name(core: Installed, tmp_
     python = core.home / "bin/python"
     places = run(python, "-c", origin, cwd=tmp_path).split()
     assert all(Path(file).is_relative_to(core.home.resolve()) for file in places)
-    for top in ("projections", "tools", "pytest", "rdflib", "pyoxigraph", "dspy", "regex"):
+    for top in ("lab", "projections", "tools", "pytest", "rdflib", "pyoxigraph", "dspy", "regex"):
         run(python, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({top!r}) is not None)", cwd=tmp_path)
 
 

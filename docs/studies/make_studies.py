@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from rbank_es.experiments.simulated.poisoned_bank import (
+from rbank_es.lab.simulated.poisoned_bank import (
     BANKS,
     CHECKED_BANKS,
     CHECKED_JUDGES,
@@ -28,12 +28,12 @@ from rbank_es.experiments.simulated.poisoned_bank import (
     FALSE_SUCCESS,
     PICKS,
 )
-from rbank_es.experiments.simulated.repair import AT, REPAIRS
-from rbank_es.experiments.simulated.repair import BANKS as REPAIRED_BANKS
-from rbank_es.experiments.simulated.study import CellResult, StudyResult
-from rbank_es.experiments.simulated.study_run import run_study, study_named
-from rbank_es.experiments.simulated.swept_assumptions import JUDGES, LEFT_OUT_JUDGES, SAME_TASK
-from rbank_es.experiments.statistics import differences, holm, interval, paired_permutation, within
+from rbank_es.lab.simulated.repair import AT, REPAIRS
+from rbank_es.lab.simulated.repair import BANKS as REPAIRED_BANKS
+from rbank_es.lab.simulated.study import CellResult, StudyResult
+from rbank_es.lab.simulated.study_run import run_study, study_named
+from rbank_es.lab.simulated.swept_assumptions import JUDGES, LEFT_OUT_JUDGES, SAME_TASK
+from rbank_es.lab.statistics import differences, holm, interval, paired_permutation, within
 
 PLACE = Path(__file__).resolve().parent
 NAMES = ("poisoned-bank", "repair", "assumptions")

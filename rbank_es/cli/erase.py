@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +16,16 @@ from rbank_es.cli.shared.arguments import open_whole, read_text_file, view_at
 from rbank_es.cli.shared.output import echo, echo_json, echo_table, flush, format_size, on_terminal
 from rbank_es.errors import BadInput, CheckFailed, NotInBank
 from rbank_es.events.readable_text import count, safe_line
+from rbank_es.system.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.log.protocol import Erasure, Place, Residue
+
+WHOLES: Registry[Callable[[Path], Path | None]] = Registry(
+    "whole of several banks", {"experiment": "rbank_es.lab.trial_place:experiment_of"}
+)
+"""Functions from the place of a bank to the folder of the whole that it is a part of, None where it is of none."""
 
 
 @command(
@@ -161,10 +168,7 @@ def _experiment(bank: Bank) -> str | None:
     """Return the folder of the experiment that a bank is a part of, if it is."""
     if bank.place.startswith("memory:"):
         return None
-    from rbank_es.experiments.trial_place import experiment_of
-
-    folder = experiment_of(Path(bank.place))
-    return None if folder is None else str(folder)
+    return next((str(found) for _, folder_of in WHOLES.all() if (found := folder_of(Path(bank.place)))), None)
 
 
 def _print_experiment(folder: str | None) -> None:

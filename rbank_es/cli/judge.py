@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from rbank_es.bank import Bank
 from rbank_es.bank.run_judgments import RankedJudgment, judgments_of, standing
 from rbank_es.cli.shared.application import CommandGroup, command
-from rbank_es.cli.shared.arguments import NumberRange, RegisteredName, begun_run, judges, open_at, open_whole
+from rbank_es.cli.shared.arguments import RegisteredName, begun_run, judges, open_whole
 from rbank_es.cli.shared.interruption import interruptible
-from rbank_es.cli.shared.judge_sources import JudgeSources, judge_source_options
+from rbank_es.cli.shared.judge_sources import JudgeSources, asked_verdict, judge_source_options, models_of_judge
 from rbank_es.cli.shared.output import (
     VERDICT_COLOURS,
     Cell,
@@ -23,7 +23,6 @@ from rbank_es.cli.shared.output import (
     echo,
     echo_command,
     echo_fields,
-    echo_heading,
     echo_json,
     echo_scripted,
     echo_table,
@@ -31,22 +30,17 @@ from rbank_es.cli.shared.output import (
     styled,
     warn,
 )
-from rbank_es.errors import BadInput, JudgeFailed, LmFailed
+from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events import RunJudged
-from rbank_es.events.readable_text import count, safe_line
+from rbank_es.events.readable_text import count
 from rbank_es.events.run_events import judge_label
-from rbank_es.state.proportion import percent
 from rbank_es.system.progress import reported
 
 if TYPE_CHECKING:
-    from rbank_es.judging.calibration import Calibration, Case
-    from rbank_es.judging.confidence import Threshold
     from rbank_es.judging.gold import Gold
     from rbank_es.judging.judge_protocol import JudgingPolicy
-    from rbank_es.judging.run_outcome import RunOutcome
     from rbank_es.judging.verdict import Verdict
     from rbank_es.models.choice import LmChoice
-    from rbank_es.models.run_models import Lms
     from rbank_es.state import StandingVerdict
 
 
@@ -60,156 +54,6 @@ def judge() -> None:
     A judge is a set of deterministic checks, the right query of a task, or a model. Verdicts for learning feed the
     bank; verdicts for scoring only measure. Both commands print JSON with --json.
     """
-
-
-# ---------------------------------------------------------------- calibrate
-
-
-@command(
-    "calibrate",
-    "rbank-es judge calibrate --cases cases.json",
-    "rbank-es judge calibrate --cases cases.json --judge gold --ont model.ttl --json",
-    "rbank-es judge calibrate --cases cases.json --judge lm --lm openai/gpt-4.1-mini --bank notes",
-)
-@click.option("--cases", metavar="FILE", required=True, help="Labelled cases, as a JSON list or JSON Lines.")
-@click.option(
-    "--judge", "judge_name", type=RegisteredName(judges), default="checks", show_default=True,
-    help="Who judges; lm is checks and a model, gold is the right query of each case.",
-)  # fmt: skip
-@click.option("--bank", metavar="BANK", help="The bank whose principles and past cases the model gets.")
-@click.option(
-    "--alpha", metavar="SHARE", type=NumberRange(0, 1, min_open=True, max_open=True), default=0.1,
-    show_default=True, help="The share of wrong verdicts that may be accepted, for a threshold of confidence.",
-)  # fmt: skip
-@judge_source_options
-def calibrate(cases: str, judge_name: str, bank: str | None, alpha: float, as_json: bool, **options: Any) -> None:
-    """Run a judge over labelled cases; print how often it decides, how often it is right then, and every disagreement.
-
-    For a judge that gives its confidence, the least threshold of it is sought at which no more than --alpha of the
-    accepted verdicts are wrong; the judging policy's confidence_min takes it.
-
-    A case has: id, query (the task), agent_sparql, agent_answer, expert_verdict, and optionally expected_sparql,
-    expert_reason, outcome. The judge sees nothing from the expert. Without --ont or --endpoint only the words of a
-    case are judged. No bank is written to, and no model or endpoint is called but those named here.
-    """
-    from rbank_es.judging.calibration import calibrate as run_all
-    from rbank_es.judging.calibration import load_cases
-
-    given = JudgeSources(**options)
-    with ExitStack() as stack:
-        labelled = load_cases(cases)
-        known = stack.enter_context(open_at(bank)[0]) if bank is not None else None
-        found = run_all(labelled, _judge(judge_name, given, known, stack))
-    choice = given.choice()
-    if as_json:
-        model = {"model": choice.name, "scripted": choice.scripted} if choice is not None else {}
-        echo_json({"judge": judge_name, **model, **found.as_dict(alpha)})
-    else:
-        _print_calibration(f"{judge_name}, {choice.name}," if choice is not None else judge_name, found, alpha)
-        if choice is not None and choice.scripted:
-            echo_scripted()
-
-
-def _judge(name: str, given: JudgeSources, bank: Bank | None, stack: ExitStack) -> Callable[[Case], Verdict]:
-    from rbank_es.judging.judges import needs_of
-
-    needs, source, choice = needs_of(name), given.source(stack), given.choice()
-    if ("model" in needs) != (choice is not None):
-        raise BadInput("--judge lm needs --lm MODEL, and --lm is for --judge lm")
-    scratch = stack.enter_context(Bank.create("memory:")) if choice is not None else None
-
-    def judged(case: Case) -> Verdict:
-        gold = case.gold if "gold" in needs else None
-        if "gold" in needs and gold is None:
-            raise JudgeFailed(name, "the case has no expected_sparql")
-        lms = _models(scratch, "calibration", choice, case.id)
-        # For scoring, where the right answer counts without a supervised policy.
-        return _said(case.run, name, lms, source=source, gold=gold, bank=bank, purpose="scoring")
-
-    return judged
-
-
-def _models(bank: Bank | None, run: str, choice: LmChoice | None, task: str) -> Lms | None:
-    """Return the model that a judge may ask, whose calls a bank records; None where none is chosen."""
-    if bank is None or choice is None:
-        return None
-    from rbank_es.models.run_models import Lms
-
-    return Lms(bank, run, {"judge": choice}, task=task)
-
-
-def _said(outcome: RunOutcome, judge: str, lms: Lms | None, **options: Any) -> Verdict:
-    """Return a judge's verdict. Raises `JudgeFailed` without one, `LmFailed` if no other run would have one either."""
-    from rbank_es.judging.judges import decide
-    from rbank_es.models.model_call import FATAL, STOPPING
-
-    try:
-        with lms or nullcontext():
-            return decide(outcome, judge=judge, lms=lms, **options)
-    except LmFailed as failure:
-        # With a wrong key or address every later run would fail too; any other failure costs one verdict.
-        if failure.code in STOPPING or failure.code in FATAL:
-            raise
-        raise JudgeFailed(judge, failure.message) from failure
-
-
-def _print_calibration(name: str, found: Calibration, alpha: float) -> None:
-    metrics, facts = found.metrics, found.as_dict()
-    echo(styled(f"the judge {name} on {count(len(found.judged), 'case')}", "bold"))
-    shown = {key: value for key, value in metrics.as_dict().items() if key in ("accuracy", "precision", "recall")}
-    shown |= {"F1": metrics.f1, "kappa": metrics.kappa}
-    fields = {key: "undefined" if value is None else f"{value:.2f}" for key, value in shown.items()}
-    fields["accuracy"] += _interval(facts["accuracy_interval"])
-    judged = metrics.cases + len(found.undecided)
-    share = f" ({facts['undecided_share']:.2f}{_interval(facts['undecided_interval'])})" if judged else ""
-    echo_fields({"undecided": f"{len(found.undecided)} of {judged}{share}"} | fields)
-    _print_threshold(found.threshold(alpha))
-    echo_heading("verdicts")
-    left = Counter(each.case.expert_verdict for each in found.undecided)
-    rows: list[list[Cell]] = [
-        ["expert: success", metrics.true_positive, metrics.false_negative, left[True]],
-        ["expert: failure", metrics.false_positive, metrics.true_negative, left[False]],
-    ]
-    echo_table(["", "judge: success", "judge: failure", "undecided"], rows)
-    echo_heading(f"disagreements ({len(found.disagreements)})")
-    for each in found.disagreements:
-        if each.verdict is not None:
-            echo(f"{safe_line(each.case.id)}: {safe_line(each.case.query)}")
-            echo(f"  judge   {each.verdict.verdict}: {safe_line(each.verdict.reason)}")
-            why = f": {safe_line(each.case.expert_reason)}" if each.case.expert_reason else ""
-            echo(f"  expert  {'success' if each.case.expert_verdict else 'failure'}{why}")
-    if found.unjudged:
-        echo_heading(f"without a verdict ({len(found.unjudged)})")
-        for each in found.unjudged:
-            echo(f"{safe_line(each.case.id)}: {safe_line(each.failure)}")
-
-
-def _interval(ends: tuple[float, float] | None) -> str:
-    return f", 95 % of {ends[0]:.2f} to {ends[1]:.2f}" if ends is not None else ""
-
-
-def _print_threshold(found: Threshold) -> None:
-    """Print the threshold of confidence and its trial; nothing if no verdict had a confidence."""
-    if not found.graded:
-        return
-    echo_heading(f"confidence, with at most {percent(found.alpha)} of the accepted verdicts wrong")
-    if found.confidence is None:
-        enough = found.graded >= found.needed
-        why = (
-            "too many verdicts are wrong"
-            if enough
-            else f"it takes {found.needed} verdicts, and there are {found.graded}"
-        )
-        echo(f"no threshold can be shown: {why}")
-    else:
-        of = f"{found.accepted} of {found.graded} verdicts, {found.wrong} of them wrong"
-        echo(f"confidence_min = {found.confidence:g} accepts {of}")
-    if found.error is not None:
-        tried = f"{found.found} of {found.resamples:,} random halves gave a threshold"
-        echo(f"{tried}; on the other halves it accepted {found.coverage:.2f}, and {found.error:.3f} of that was wrong")
-
-
-# ---------------------------------------------------------------- run
 
 
 class Judged(NamedTuple):
@@ -358,13 +202,13 @@ class _Judging:
         self._source = sources.source(stack, bank)
 
     def judge(self, run: str) -> Judged:
-        """Judge a run and record the verdict. Raises as `_said` does."""
+        """Judge a run and record the verdict. Raises as `asked_verdict` does."""
         from rbank_es.judging.run_outcome import outcome_of
 
         outcome = outcome_of(self._bank, run)
-        lms = _models(self._record, run, self.choice, run)
+        lms = models_of_judge(self._record, run, self.choice, run)
         given: dict[str, Any] = {"source": self._source, "gold": self._gold(outcome.task), "bank": self._bank}
-        made = _said(outcome, self._name, lms, policy=self._policy, purpose=self._purpose, **given)
+        made = asked_verdict(outcome, self._name, lms, policy=self._policy, purpose=self._purpose, **given)
         return self._recorded(run, made)
 
     def _recorded(self, run: str, made: Verdict) -> Judged:
@@ -459,4 +303,4 @@ def _check_use(name: str, policy: JudgingPolicy, choice: LmChoice | None, given:
         raise BadInput(f"the judge {name} compares with the right answer: give --gold SPARQL or --tasks FILE")
 
 
-judge.add_commands(calibrate, run)
+judge.add_commands(run)

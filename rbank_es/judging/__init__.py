@@ -1,7 +1,7 @@
 """Judging: verdicts on runs, by checks, by the right answer, or by a model.
 
 The public names below are imported on first use. `judge` and `TrajectoryJudge` are those of the source. `JUDGES` is the
-registry of judges; `calibrate` measures any judge on cases that an expert labelled.
+registry of judges.
 """
 
 from typing import TYPE_CHECKING
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
-    from rbank_es.judging.calibration import Calibration, Case, calibrate, load_cases
     from rbank_es.judging.checks import judge_by_checks
     from rbank_es.judging.gold import Gold, gold_of
     from rbank_es.judging.gold_judge import judge_by_gold
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JUDGES",
-    "Calibration",
-    "Case",
     "Finding",
     "Gold",
     "Judge",
@@ -30,21 +27,18 @@ __all__ = [
     "RunOutcome",
     "TrajectoryJudge",
     "Verdict",
-    "calibrate",
     "decide",
     "gold_of",
     "judge",
     "judge_by_checks",
     "judge_by_gold",
     "judge_by_lm",
-    "load_cases",
     "outcome_of",
 ]
 
 __getattr__, __dir__ = exports(
     __name__,
     {
-        ".calibration": ("Calibration", "Case", "calibrate", "load_cases"),
         ".checks": ("judge_by_checks",),
         ".gold": ("Gold", "gold_of"),
         ".gold_judge": ("judge_by_gold",),

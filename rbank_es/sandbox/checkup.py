@@ -29,7 +29,7 @@ ROUNDS = 20
 
 OPTIONAL = {
     "ontology": ("pyoxigraph", "ontologies and SPARQL"),
-    "experiments": ("scipy", "intervals and tests of experiments"),
+    "lab": ("scipy", "intervals and tests of experiments"),
 }
 """Other extras of this package: the package that each installs, and its purpose."""
 

@@ -9,7 +9,7 @@ from rbank_es.errors import MissingExtra
 EXTRAS = {
     **dict.fromkeys(("rdflib", "pyoxigraph"), "ontology"),
     **dict.fromkeys(("dspy", "deno", "regex"), "agent"),
-    "scipy": "experiments",
+    "scipy": "lab",
     "psycopg": "postgres",
     **dict.fromkeys(("pandas", "polars", "pyarrow"), "frames"),
     "opentelemetry": "otlp",
@@ -19,7 +19,7 @@ EXTRAS = {
 PURPOSES = {
     "ontology": "reading an ontology, or asking one in SPARQL,",
     "agent": "running an agent, or calling a model over dspy,",
-    "experiments": "a report of an experiment",
+    "lab": "a report of an experiment",
     "postgres": "a bank on a PostgreSQL server",
     "frames": "a frame or a Parquet file",
     "otlp": "reading OpenTelemetry's protobuf",

@@ -17,25 +17,25 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import ExperimentFinished, JudgmentOverruled, RunJudged, RunStarted
-from rbank_es.experiments.beginnings import begin, fork_point
-from rbank_es.experiments.definition import parse_experiment
-from rbank_es.experiments.experiment_folder import read_experiment
-from rbank_es.experiments.experiment_results import results_of
-from rbank_es.experiments.experiment_run import prepare_folder
-from rbank_es.experiments.plan import trials
-from rbank_es.experiments.report import CONDITIONS, PAGE, ROWS, write_report
-from rbank_es.experiments.report_check import check_report
-from rbank_es.experiments.run_rows import rows_of
-from rbank_es.experiments.supposed_conditions import supposed_conditions
-from rbank_es.experiments.trial import tables_of
-from rbank_es.experiments.trial_log import TrialLog
-from rbank_es.experiments.trial_pages import write_trial_pages
-from rbank_es.experiments.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace
-from rbank_es.experiments.trial_record import results_digest
+from rbank_es.lab.beginnings import begin, fork_point
+from rbank_es.lab.definition import parse_experiment
+from rbank_es.lab.experiment_folder import read_experiment
+from rbank_es.lab.experiment_results import results_of
+from rbank_es.lab.experiment_run import prepare_folder
+from rbank_es.lab.plan import trials
+from rbank_es.lab.report import CONDITIONS, PAGE, ROWS, write_report
+from rbank_es.lab.report_check import check_report
+from rbank_es.lab.run_rows import rows_of
+from rbank_es.lab.supposed_conditions import supposed_conditions
+from rbank_es.lab.trial import tables_of
+from rbank_es.lab.trial_log import TrialLog
+from rbank_es.lab.trial_pages import write_trial_pages
+from rbank_es.lab.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace
+from rbank_es.lab.trial_record import results_digest
 from rbank_es.log import Head
-from tests.experiments.folders import DEFINITION_TEXT, end, pair, record_trial, suite_of, trial_events, written
-from tests.experiments.trials import materials, ran
-from tests.experiments.trials import pair as real_pair
+from tests.lab.folders import DEFINITION_TEXT, end, pair, record_trial, suite_of, trial_events, written
+from tests.lab.trials import materials, ran
+from tests.lab.trials import pair as real_pair
 from tests.loop.loops import source
 from tests.sandbox.sandboxes import require_dspy
 

@@ -108,12 +108,12 @@ def test_an_empty_cache_that_can_not_be_filled_is_told(
 def test_a_full_cache_is_warm_already_and_other_extras_decide_nothing(
     told: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert [extra["name"] for extra in told["optional"]] == ["ontology", "experiments", "vectors"]
+    assert [extra["name"] for extra in told["optional"]] == ["ontology", "lab", "vectors"]
     monkeypatch.setattr(checkup, "find_spec", lambda name: None)
     code, out = doctor(capfd, "--warm")
     assert code == 0 and "filling the cache" in out and "an empty step" in out
     assert out.endswith("the sandbox can run here\n")
-    assert "absent  experiments  not installed" in out and "pip install 'rbank-es[experiments]'" in out
+    assert "absent  lab       not installed" in out and "pip install 'rbank-es[lab]'" in out
 
 
 def test_a_dspy_that_is_broken_is_told_with_what_is_wrong(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from rbank_es import Bank
 from rbank_es.data import lights
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, LayerUse, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.experiments.generated_suite import generate, second_version
+from rbank_es.lab.generated_suite import generate, second_version
 from rbank_es.policies import changed, default_policies
 from tests.cli.misled import judged
 from tests.cli_runner import fails, run

@@ -16,7 +16,7 @@ from tests.plugins import install, run_with
 PLUGIN = '''\
 import click
 
-from rbank_es.cli.shared.application import COMMANDS, command
+from rbank_es.cli.shared.application import COMMANDS, SUBCOMMANDS, command
 
 
 @command("tasks", "rbank-es tasks notes")
@@ -32,6 +32,7 @@ def tasks(bank: str, as_json: bool) -> None:
 
 def add() -> None:
     COMMANDS.add("tasks", "bank_tasks:tasks")
+    SUBCOMMANDS.add("judge tasks", "bank_tasks:tasks")
 '''
 BROKEN = "def add() -> None:\n    raise OSError('no licence')\n"
 
@@ -43,12 +44,14 @@ def rbank(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_plugin_adds_a_command(tmp_path: Path) -> None:
-    """It runs, has a help with an example, is listed and is suggested, like every other command."""
+    """It runs, has a help with an example, is listed and is suggested, like every other command; in a group too."""
     install(tmp_path, "bank_tasks", PLUGIN)
     with Bank.create(tmp_path / "notes") as bank:
         bank.append(RunStarted(run="r1", task="Which lamps are lit?"))
     assert rbank("tasks", "./notes", cwd=tmp_path).stdout == "Which lamps are lit?\n"
     assert "rbank-es tasks notes" in rbank("tasks", "--help", cwd=tmp_path).stdout
+    assert rbank("judge", "tasks", "./notes", cwd=tmp_path).stdout == "Which lamps are lit?\n"
+    assert "List the tasks" in rbank("judge", "--help", cwd=tmp_path).stdout
     listed = rbank("--help", cwd=tmp_path).stdout.split("Plugins:")[1]
     assert "tasks" in listed and "List the tasks of a bank's runs" in listed
     assert "did you mean 'tasks'?" in rbank("taskz", cwd=tmp_path).stderr

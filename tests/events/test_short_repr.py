@@ -8,7 +8,7 @@ import pytest
 
 from rbank_es import Bank, Event, RunStarted, build_context, load_ontology, open_source
 from rbank_es.events.short_repr import Shown
-from rbank_es.experiments.task_suite import load_suite
+from rbank_es.lab.task_suite import load_suite
 from tests.cli_runner import SAMPLE
 
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e" + "x" * 100_000

@@ -7,7 +7,7 @@ the data and on any other lights.
 
 from __future__ import annotations
 
-from rbank_es.judging.calibration import Case
+from rbank_es.lab.calibration import Case
 
 
 def _case(id: str, right: bool, task: str, sparql: str, answer: str = "see the query", **more: str) -> Case:

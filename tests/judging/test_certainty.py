@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es.judging.calibration import Calibration, Case, calibrate
 from rbank_es.judging.checks import judge_by_checks
+from rbank_es.lab.calibration import Calibration, Case, calibrate
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
 from tests.judging.answers import run_of

@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-_PACKAGES = tuple(f"{ROOT}/{name}/" for name in ("rbank_es", "tools", "projections"))
+_PACKAGES = tuple(f"{ROOT}/{name}/" for name in ("rbank_es", "lab", "tools", "projections"))
 _seen: set[CodeType] = set()
 """What the test of this moment entered. One set for all: threads of a fixture serve many tests, and outlive some."""
 _unproven = pytest.StashKey[bool]()

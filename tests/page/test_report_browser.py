@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from rbank_es.experiments.experiment_folder import read_experiment
-from rbank_es.experiments.report import PAGE, write_report
-from rbank_es.experiments.task_suite import Suite
-from rbank_es.experiments.trial_pages import paged, write_trial_pages
+from rbank_es.lab.experiment_folder import read_experiment
+from rbank_es.lab.report import PAGE, write_report
+from rbank_es.lab.task_suite import Suite
+from rbank_es.lab.trial_pages import paged, write_trial_pages
 from rbank_es.loop.tasks import Task
 from rbank_es.page.palette import PALETTE
-from tests.experiments.folders import pair, suite_of, written
+from tests.lab.folders import pair, suite_of, written
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -18,7 +18,6 @@ from rbank_es.bank import Bank
 from rbank_es.data import lights
 from rbank_es.errors import JudgeFailed
 from rbank_es.exchange.file_import import import_paths
-from rbank_es.judging.calibration import Calibration, Case, calibrate, load_cases
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.gold import Gold, gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
@@ -27,6 +26,7 @@ from rbank_es.judging.result_comparison import compare_results
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.source_evidence import described
 from rbank_es.judging.verdict import Verdict
+from rbank_es.lab.calibration import Calibration, Case, calibrate, load_cases
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.run_models import Lms
 from rbank_es.ontology.loader import load_ontology

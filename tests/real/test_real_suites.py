@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es.experiments.query_shape import with_shape
-from rbank_es.experiments.suite_check import EnginePair, check_suite
-from rbank_es.experiments.task_suite import load_suite
+from rbank_es.lab.query_shape import with_shape
+from rbank_es.lab.suite_check import EnginePair, check_suite
+from rbank_es.lab.task_suite import load_suite
 from rbank_es.loop.tasks import Task
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import open_source

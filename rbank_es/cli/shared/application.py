@@ -86,16 +86,28 @@ SECTIONS: dict[str, dict[str, str]] = {
 
 PLUGINS = "Plugins"
 PROGRAM, COMPLETE_VARIABLE = "rbank-es", "_RBANK_ES_COMPLETE"
+LAB = ("experiment", "suite")
+"""Commands of the laboratory, a room above this one: named, and imported by nobody but the registry."""
 
 
 def _home(name: str) -> str:
     attribute = "import_" if name == "import" else name  # because `import` is a keyword of Python
-    return f"rbank_es.cli.{attribute}:{attribute}"
+    return f"rbank_es.{'lab.commands' if name in LAB else 'cli'}.{attribute}:{attribute}"
 
 
 OURS = [name for section in SECTIONS.values() for name in section]
 COMMANDS: Registry[click.Command] = Registry("command", {name: _home(name) for name in OURS})
 """Commands by name, those of plugins too; any `click.Command` can be added."""
+
+SUBCOMMANDS: Registry[click.Command] = Registry(
+    "command",
+    {
+        "judge calibrate": "rbank_es.lab.commands.judge_calibrate:calibrate",
+        "retrieval calibrate": "rbank_es.lab.commands.retrieval_trials:calibrate",
+        "retrieval compare": "rbank_es.lab.commands.retrieval_trials:compare",
+    },
+)
+"""Commands that another room or a plugin adds to a group, as `GROUP NAME`."""
 
 
 class Commands(click.Group):
@@ -217,10 +229,25 @@ class CommandGroup(click.Group):
         for each in commands:
             self.add_command(each)
 
+    def all_commands(self) -> dict[str, click.Command]:
+        """Return the commands by name, imported: those of the group, then those that others add to it."""
+        found = (name.partition(" ")[::2] for name in SUBCOMMANDS.names())
+        added = {name: SUBCOMMANDS.get(f"{group} {name}") for group, name in found if group == self.name}
+        return {**self.commands, **added}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names, sorted."""
+        return sorted(self.all_commands())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, None if there is none."""
+        own, added = self.commands.get(cmd_name), f"{self.name} {cmd_name}"
+        return SUBCOMMANDS.get(added) if own is None and added in SUBCOMMANDS else own
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write one example of each command, unwrapped."""
         with formatter.section("Examples"):
-            for made in self.commands.values():
+            for made in self.all_commands().values():
                 if isinstance(made, Command):
                     formatter.write(f"  {made.examples[0]}\n")
 

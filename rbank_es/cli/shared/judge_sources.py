@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from rbank_es.cli.shared.application import decorated
 from rbank_es.cli.shared.ontology_options import ontology_options, open_named, whole_option
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, JudgeFailed, LmFailed
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.judging.run_outcome import RunOutcome
+    from rbank_es.judging.verdict import Verdict
     from rbank_es.models.choice import LmChoice
+    from rbank_es.models.run_models import Lms
     from rbank_es.sparql.source import Source
 
 
@@ -74,3 +77,27 @@ def model_and_source_options(endpoint: str, model: str, does: str) -> Callable[.
 
 
 judge_source_options = model_and_source_options("; judges query it", "--judge-lm", "judges")
+
+
+def models_of_judge(bank: Bank | None, run: str, choice: LmChoice | None, task: str) -> Lms | None:
+    """Return the model that a judge may ask, whose calls a bank records; None where none is chosen."""
+    if bank is None or choice is None:
+        return None
+    from rbank_es.models.run_models import Lms
+
+    return Lms(bank, run, {"judge": choice}, task=task)
+
+
+def asked_verdict(outcome: RunOutcome, judge: str, lms: Lms | None, **options: Any) -> Verdict:
+    """Return a judge's verdict. Raises `JudgeFailed` without one, `LmFailed` if no other run would have one either."""
+    from rbank_es.judging.judges import decide
+    from rbank_es.models.model_call import FATAL, STOPPING
+
+    try:
+        with lms or nullcontext():
+            return decide(outcome, judge=judge, lms=lms, **options)
+    except LmFailed as failure:
+        # With a wrong key or address every later run would fail too; any other failure costs one verdict.
+        if failure.code in STOPPING or failure.code in FATAL:
+            raise
+        raise JudgeFailed(judge, failure.message) from failure

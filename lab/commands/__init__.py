@@ -1,0 +1,1 @@
+"""The commands of the laboratory, which the registries of the command line name."""

@@ -1,0 +1,139 @@
+"""Simulations: the mirror is equal to the real bank, to the last digit, and all of it is the bank's own code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from rbank_es.bank import Bank
+from rbank_es.events import BankCreated, ContextBuilt, JudgmentOverruled, MemoriesRetrieved, RunJudged, RunStarted
+from rbank_es.lab.simulated.learner_memory import SIMULATED, LearnerMemory
+from rbank_es.lab.simulated.memory_mirror import MirrorMemory
+from rbank_es.lab.simulated.simulation import Simulation, SimulationPlan, VerdictCheck, simulate
+from rbank_es.lab.simulated.solver import PERFECT, JudgeErrors
+from rbank_es.lab.simulated.world import Assumptions, World
+
+SMALL = Assumptions(families=4, clan=2, tasks=24, unseen=1)
+BAD = JudgeErrors(false_success=0.5, false_failure=0.3)
+ERRING = VerdictCheck(at=12, verdicts=6, errors=0.3, second=True, vouch=True, relearn=True)
+PLANS: dict[str, SimulationPlan] = {
+    "append": SimulationPlan(judge=BAD, checks=(ERRING,), policies={"consolidation": {"name": "append"}}),
+    "dedup, by review": SimulationPlan(
+        judge=BAD,
+        checks=(VerdictCheck(at=8, verdicts=3, pick="review"), VerdictCheck(at=24, pick="review", errors=0.5)),
+        policies={"consolidation": {"name": "dedup"}, "retrieval": {"name": "utility"}},
+        measured_every=12,
+    ),
+    "bounded, emptied": SimulationPlan(
+        judge=BAD,
+        judge_changes_at=12,
+        later_judge=PERFECT,
+        checks=(VerdictCheck(at=8, verdicts=4), VerdictCheck(at=20)),
+        emptied_at=12,
+        policies={"forgetting": {"name": "bounded", "max_items": 5, "grace": 2}, "retrieval": {"name": "support"}},
+    ),
+}
+
+
+def in_mirror(world: World, plan: SimulationPlan) -> Simulation:
+    return simulate(world, plan, lambda: MirrorMemory.begin(plan.policies))
+
+
+def in_banks(world: World, plan: SimulationPlan, place: Path) -> Simulation:
+    made: list[LearnerMemory] = []
+
+    def new_memory() -> LearnerMemory:
+        made.append(LearnerMemory.create(str(place / f"bank-{len(made)}"), plan.policies))
+        return made[-1]
+
+    return simulate(world, plan, new_memory)
+
+
+def test_a_life_in_the_mirror_is_that_in_a_real_bank_to_the_last_digit(tmp_path: Path) -> None:
+    world, plan = World(replace(SMALL, tasks=14), 2), PLANS["append"]
+    assert in_mirror(world, plan) == in_banks(world, plan, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANS)
+def test_a_long_life_in_the_mirror_is_that_in_a_real_bank(name: str, tmp_path: Path) -> None:
+    world = World(Assumptions(tasks=60, unseen=1), 5)
+    assert in_mirror(world, PLANS[name]) == in_banks(world, PLANS[name], tmp_path)
+
+
+@pytest.mark.slow
+def test_a_life_is_recorded_as_the_loop_records_runs_marked_and_with_its_scores_last(tmp_path: Path) -> None:
+    """A review of verdicts would find in a score that a verdict is wrong."""
+    in_banks(World(SMALL, 1), PLANS["append"], tmp_path)
+    with Bank.open(tmp_path / "bank-0") as bank:
+        events = [*bank.events()]
+        assert isinstance(events[0], BankCreated)
+        assert SIMULATED in events[0].purpose
+        assert [each.simulated for each in events if isinstance(each, RunStarted)] == [True] * 24
+        judgments = [each for each in events if isinstance(each, RunJudged)]
+        assert [each.purpose for each in judgments] == ["learning"] * 24 + ["scoring"] * 24
+        assert {each.by for each in events if isinstance(each, JudgmentOverruled)} == {"simulated person"}
+        for built in (each for each in events if isinstance(each, ContextBuilt)):
+            retrieved = (each for each in events if isinstance(each, MemoriesRetrieved) and each.run == built.run)
+            assert set(built.items) <= {hit.id for each in retrieved for hit in each.hits}
+        bank.check(retrievals=True, decisions=True)
+
+
+def changed(plan: SimulationPlan, **fields: Any) -> SimulationPlan:
+    return replace(plan, **fields)
+
+
+def test_without_memory_skill_is_the_assumed_one_and_nothing_is_learned() -> None:
+    simulation = in_mirror(World(Assumptions(tasks=30), 0), SimulationPlan(memory=False))
+    assert simulation.skill == simulation.without == pytest.approx(0.36)
+    assert (simulation.items, simulation.hurt, simulation.wrong_lessons) == (0, 0, None)
+
+
+def test_a_perfect_judge_teaches_more_than_a_bad_one() -> None:
+    world = World(Assumptions(tasks=60, unseen=2), 0)
+    good, bad = (in_mirror(world, SimulationPlan(judge=judge)) for judge in (PERFECT, BAD))
+    assert good.gain > bad.gain
+    assert good.gain > 0.1
+    assert (good.judged_right, bad.overruled) == (1, 0)
+
+
+def test_checking_every_verdict_gives_the_verdicts_of_a_perfect_judge_and_an_emptied_bank_nothing() -> None:
+    world = World(Assumptions(tasks=48, unseen=2), 0)
+    check = SimulationPlan(judge=BAD, checks=(VerdictCheck(at=48),), measured_every=48)
+    simulation = in_mirror(world, check)
+    assert simulation.checked == 48
+    assert simulation.overruled == round(48 * (1 - simulation.judged_right))
+    _, (before, low), (after, high), _ = simulation.curve
+    assert (before, after) == (48, 48)
+    assert high > low
+    emptied = in_mirror(world, changed(check, checks=(), emptied_at=48))
+    assert (emptied.skill, emptied.items) == (pytest.approx(0.36), 0)
+
+
+def test_a_second_person_takes_back_what_a_careless_first_one_broke() -> None:
+    """Overruling back restores the bank: with persons who never agree the law of correction leads back."""
+    world = World(Assumptions(tasks=48, unseen=2), 0)
+    plan = SimulationPlan(judge=PERFECT)
+    untouched = in_mirror(world, plan)
+    broken = in_mirror(world, changed(plan, checks=(VerdictCheck(at=48, errors=0.4),)))
+    mended = in_mirror(world, changed(plan, checks=(VerdictCheck(at=48, errors=0.4, second=True),)))
+    assert abs(mended.skill - untouched.skill) < abs(broken.skill - untouched.skill)
+
+
+def test_lessons_that_were_vouched_for_stay_without_their_verdict() -> None:
+    world = World(Assumptions(tasks=48, unseen=2), 0)
+    plan = SimulationPlan(judge=PERFECT)
+    careless = changed(plan, checks=(VerdictCheck(at=48, errors=0.4),))
+    vouching = changed(plan, checks=(VerdictCheck(at=48, errors=0.4, vouch=True),))
+    assert in_mirror(world, vouching).items > in_mirror(world, careless).items
+
+
+@pytest.mark.parametrize("name", ["follow", "avoid", "same_task"])
+def test_an_effect_has_at_most_ten_log_odds(name: str) -> None:
+    assert getattr(msgspec.convert({name: 10.0}, Assumptions), name) == 10
+    with pytest.raises(msgspec.ValidationError, match="<= 10"):
+        msgspec.convert({name: 10.1}, Assumptions)

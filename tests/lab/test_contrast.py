@@ -1,0 +1,197 @@
+"""Contrasts: what is paired, what is left out, what is called a difference, and how often wrongly so."""
+
+import math
+from itertools import product
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("scipy", reason="the extra [lab] is not installed")
+
+from rbank_es.lab.contrast import Contrast, ContrastResult, TrialValues, conclusion, contrast_results, sides_of
+from rbank_es.lab.learning_curve import unit_curves
+from rbank_es.lab.statistics import holm, paired_permutation
+from rbank_es.lab.trial_units import by_trial, unit_of
+
+Values = dict[str, dict[str, TrialValues]]
+MEMORY = Contrast(condition="memory", baseline="none", metric="success")
+
+
+def by_repetition(*values: float | None) -> TrialValues:
+    return {(0, at): value for at, value in enumerate(values)}
+
+
+def result_of(memory: TrialValues, none: TrialValues, smallest: float | None = None) -> ContrastResult:
+    contrast = Contrast(condition="memory", baseline="none", metric="success", smallest=smallest)
+    [found] = contrast_results([contrast], {"success": {"memory": memory, "none": none}})
+    return found
+
+
+# ---------------------------------------------------------------- units
+
+
+def test_a_repetition_is_its_mean_over_all_orders() -> None:
+    memory = {(0, 0): 0.5, (1, 0): 0.7, (0, 1): 0.8, (1, 1): 0.6}
+    none = {(0, 0): 0.4, (1, 0): 0.4, (0, 1): 0.1, (1, 1): 0.3}
+    sides = sides_of(memory, none)
+    assert (sides.unit, sides.left_out) == ("repetition", ())
+    assert sides.condition == pytest.approx([0.6, 0.7]) and sides.baseline == pytest.approx([0.4, 0.2])
+
+
+def test_a_unit_without_a_value_in_one_trial_is_left_out_and_named() -> None:
+    memory = {(order, at): 0.5 for order in range(2) for at in range(4)}
+    none: dict[tuple[int, int], float | None] = {**memory, (1, 2): None}
+    del none[0, 3]
+    found = result_of(memory, none)
+    assert (found.n, found.left_out) == (2, (2, 3))
+
+
+def test_of_more_orders_than_repetitions_the_orders_are_the_units() -> None:
+    assert sides_of({(0, 0): 1, (1, 0): 2}, {(1, 0): 4, (0, 0): 3}) == ("order", [1, 2], [3, 4], ())
+    assert [unit_of([*product(range(orders), range(2))]) for orders in (1, 2, 3)] == [
+        "repetition",
+        "repetition",
+        "order",
+    ]
+    trials = {(order, at): float(order) for order in range(3) for at in range(2)}
+    assert sides_of(trials, trials).condition == [0, 1, 2]
+
+
+class Row(NamedTuple):
+    condition: str
+    order: int
+    repetition: int
+    position: int
+    success: float | None
+
+
+def test_rows_become_values_of_trials_and_curves_of_units_in_any_order() -> None:
+    random = Random(1)
+    rows = [
+        Row(name, order, repetition, position, None if (order, position) == (1, 2) else float(position > order))
+        for name in ("memory", "none") for order in range(2) for repetition in range(3) for position in range(1, 4)
+    ]  # fmt: skip
+    random.shuffle(rows)
+    values = by_trial(rows, lambda each: each[-1].success)
+    assert values["none"] == {(order, repetition): 1.0 for order in range(2) for repetition in range(3)}
+    assert unit_curves(rows, lambda row: row.success)["memory"] == {at: [0.5, 1, 1] for at in range(3)}
+    unfinished = [row for row in rows if row[:3] != ("memory", 1, 2)]
+    assert [*unit_curves(unfinished, lambda row: row.success)["memory"]] == [0, 1]
+    with pytest.raises(ValueError, match="two rows at position"):
+        by_trial([*rows, rows[0]], len)
+
+
+# ---------------------------------------------------------------- findings
+
+
+def test_a_contrast_worked_by_hand() -> None:
+    found = result_of(by_repetition(*(0.5 + at / 100 for at in range(6))), by_repetition(*[0.4] * 6))
+    assert found.difference is not None and found.p is not None
+    assert found.difference.mean == pytest.approx(0.125) and found.share_better == 1
+    assert found.p.value == found.p_holm == 2 / 64 and found.finding == "better"
+    assert conclusion(found) == "better by 0.125 (p = 0.031 by Holm's correction, 6 repetitions)"
+    worse = contrast_results(
+        [MEMORY], {"success": {"memory": by_repetition(*[2.0] * 6), "none": by_repetition(*[1.0] * 6)}},
+        less_is_better={"success"},
+    )[0]  # fmt: skip
+    assert (worse.finding, worse.gain, worse.share_better) == ("worse", -1, 0)
+
+
+def test_five_repetitions_are_too_few_however_large_the_difference() -> None:
+    found = result_of(by_repetition(0.9, 0.8, 0.9, 0.8, 0.9), by_repetition(*[0.1] * 5))
+    assert found.finding == "too few" and found.n < found.size.to_reach
+    assert conclusion(found).startswith("too few to say (p = 0.062 by Holm's correction, 5 repetitions): 6 would show")
+
+
+def test_the_number_of_repetitions_that_would_do_grows_with_the_contrasts() -> None:
+    random = Random(2)
+    memory, none = (by_repetition(*(random.gauss(at / 40, 0.04) for _ in range(7))) for at in (1, 0))
+    values: Values = {"success": {"memory": memory, "none": none, "other": none}}
+    others = [
+        Contrast(condition="memory", baseline="other", metric="success"),
+        Contrast(condition="missing", baseline="none", metric="success"),
+    ]
+    alone, among = contrast_results([MEMORY], values), contrast_results([MEMORY, *others], values)
+    assert alone[0].p == among[0].p and among[0].p_holm == pytest.approx(3 * alone[0].p_holm)  # type: ignore[operator]
+    assert among[0].size.for_power > alone[0].size.for_power  # type: ignore[operator]
+    assert among[0].size.to_reach == 7 and among[2].finding == "too few"
+    assert conclusion(among[2]) == "too few to say: no repetition has values of both conditions"
+
+
+def test_a_smallest_difference_that_matters_lets_a_contrast_show_that_there_is_none() -> None:
+    memory, none = by_repetition(*(0.5 + (-1) ** at / 100 for at in range(8))), by_repetition(*[0.5] * 8)
+    assert result_of(memory, none, smallest=0.05).finding == "equal"
+    assert conclusion(result_of(memory, none, smallest=0.05)) == "equal but for less than 0.05 (8 repetitions)"
+    assert result_of(memory, none).finding == "too few"
+    assert conclusion(result_of(none, none)) == "equal in each of 8 repetitions"
+    wide = by_repetition(*(0.53 + (-1) ** at / 20 for at in range(10)))
+    found = result_of(wide, by_repetition(*[0.5] * 10), smallest=0.06)
+    assert found.finding == "undecided" and "9 would show a difference of 0.06 in 4 of 5" in conclusion(found)
+
+
+def test_one_repetition_says_how_many_are_needed_at_least() -> None:
+    found = result_of(by_repetition(0.9), by_repetition(0.1))
+    assert conclusion(found) == "too few to say (p = 1 by Holm's correction, 1 repetition): at least 6 are needed"
+
+
+def test_several_contrasts_are_corrected_as_holm_says() -> None:
+    random = Random(9)
+    values: Values = {
+        "success": {
+            name: by_repetition(*(random.gauss(at / 9, 0.2) for _ in range(9))) for at, name in enumerate("abcd")
+        }
+    }
+    contrasts = [Contrast(condition=name, baseline="a", metric="success") for name in "bcd"]
+    found = contrast_results(contrasts, values)
+    ps = [
+        paired_permutation([*values["success"][name].values()], [*values["success"]["a"].values()], "success")
+        for name in "bcd"
+    ]
+    assert [each.p for each in found] == ps and [each.p_holm for each in found] == holm([p.value for p in ps])
+
+
+def test_where_nothing_differs_an_experiment_seldom_finds_something() -> None:
+    """Four conditions of 8 repetitions, three contrasts: in at most 1 of 20 experiments is any called different."""
+    random, tries, wrong = Random(4), 150, 0
+    contrasts = [Contrast(condition=name, baseline="a", metric="success") for name in "bcd"]
+    for _ in range(tries):
+        shared = [random.gauss(0, 1) for _ in range(8)]
+        values: Values = {
+            "success": {name: by_repetition(*(one + random.gauss(0, 1) for one in shared)) for name in "abcd"}
+        }
+        wrong += any(each.finding in ("better", "worse") for each in contrast_results(contrasts, values))
+    assert wrong / tries < 0.05 + 3 * math.sqrt(0.05 * 0.95 / tries)
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=1, max_size=7), st.randoms())
+def test_the_order_and_the_names_of_repetitions_change_no_number(
+    pairs: list[tuple[float, float]], random: Random
+) -> None:
+    shuffled = random.sample(pairs, len(pairs))
+    one, other = (
+        result_of(by_repetition(*(a for a, _ in each)), by_repetition(*(b for _, b in each)))
+        for each in (pairs, shuffled)
+    )
+    assert one == other
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 12)] * 4), min_size=3, max_size=6))
+def test_an_interaction_is_the_difference_of_two_differences(units: list[tuple[int, ...]]) -> None:
+    """Its mean and its p value are worked from the four values of each unit, by every flip of their signs."""
+    names = ("react-memory", "react", "rlm-memory", "rlm")
+    values: dict[str, TrialValues] = {
+        name: by_repetition(*(unit[at] / 12 for unit in units)) for at, name in enumerate(names)
+    }
+    asked = Contrast(condition=names[0], baseline=names[1], less=(names[2], names[3]), metric="success")
+    [found] = contrast_results([asked], {"success": values}, shares=["success"])
+    both = [(a - b) - (c - d) for a, b, c, d in units]
+    assert found.n == len(units) and found.difference is not None and found.p is not None
+    assert found.difference.mean == pytest.approx(sum(both) / 12 / len(units))
+    flips = [abs(sum(sign * each for sign, each in zip(signs, both, strict=True)))
+             for signs in product((1, -1), repeat=len(both))]  # fmt: skip
+    assert found.p.value == pytest.approx(sum(each >= abs(sum(both)) for each in flips) / len(flips))
+    ends = [end for end in (found.difference.low, found.difference.high) if end is not None]
+    assert all(-2 <= end <= 2 for end in ends) and len(ends) == (0 if len(set(both)) == 1 else 2)

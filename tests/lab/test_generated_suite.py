@@ -1,0 +1,137 @@
+"""Generated suites: the same for the same seed, sound, and full of traps that trap."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rbank_es.errors import BadInput, QueryRefused
+from rbank_es.judging.gold import gold_of
+from rbank_es.judging.result_comparison import compare_results
+from rbank_es.lab.generated_suite import FAMILIES, GeneratedSuite, generate, second_version
+from rbank_es.lab.suite_check import EnginePair, check_suite
+from rbank_es.lab.task_suite import load_suite
+from rbank_es.limits import experiment_limits
+from rbank_es.loop.tasks import LEVELS
+from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.engines.local import LocalEngine
+from rbank_es.sparql.source import open_source
+
+DIGEST_7 = "9101bbfe"
+"""Of the files of seed 7 with 30 tasks: other Pythons and platforms must make the same bytes."""
+
+
+@contextmanager
+def engines_over(made: GeneratedSuite, folder: Path) -> Iterator[EnginePair]:
+    (folder / "ontology.ttl").write_bytes(made.files["ontology.ttl"])
+    ontology = load_ontology(folder / "ontology.ttl", id=made.suite.ontology, cache=folder / "cache")
+    source, second = open_source(ontology), LocalEngine(ontology.quads, "rdflib")
+    try:
+        yield EnginePair(source, second)
+    finally:
+        source.close()
+        second.close()
+
+
+def test_a_seed_makes_the_same_bytes_everywhere_and_another_seed_others() -> None:
+    files = second_version(7, 30).files | {f"first/{name}": data for name, data in generate(7, 30).files.items()}
+    digest = hashlib.sha256(b"".join(files[name] for name in sorted(files))).hexdigest()
+    assert digest.startswith(DIGEST_7)
+    other = generate(8, 30).files
+    assert all(other[name] != files[f"first/{name}"] for name in other)
+
+
+seeds = st.integers(-(2**40), 2**40)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seeds, st.integers(1, 90))
+def test_any_seed_gives_as_many_tasks_as_asked_for_spread_over_families_and_levels(seed: int, tasks: int) -> None:
+    suite = generate(seed, tasks).suite
+    assert len(suite.tasks) == tasks and len({task.question for task in suite.tasks}) == tasks
+    cells = Counter((task.family, task.level) for task in suite.tasks)
+    if tasks >= len(FAMILIES) * len(LEVELS):
+        assert set(cells) == {(family, level) for family in FAMILIES for level in LEVELS}
+    assert max(cells.values()) - min(cells.values()) <= max(2, tasks // 30)
+
+
+@settings(max_examples=10, deadline=None)
+@given(seeds)
+def test_no_term_of_a_generated_ontology_is_a_word_of_another(seed: int) -> None:
+    """Two seeds share next to nothing, so what was learned of one can't be an answer about the other."""
+    words = [set(re.findall(r"[vt]:(\w+)", generate(each, 30).turtle)) for each in (seed, seed + 1)]
+    assert len(words[0] & words[1]) <= 1
+
+
+def test_a_suite_that_is_generated_is_read_back_from_its_files(tmp_path: Path) -> None:
+    made = generate(3, 30)
+    for name, data in made.files.items():
+        (tmp_path / name).write_bytes(data)
+    assert load_suite(tmp_path / "suite.json") == made.suite
+
+
+@pytest.mark.parametrize("tasks", [0, -1, experiment_limits.GENERATED_TASKS + 1])
+def test_a_number_of_tasks_that_can_not_be_is_refused(tasks: int) -> None:
+    with pytest.raises(BadInput, match="ask for 1 to"):
+        generate(1, tasks)
+
+
+@pytest.mark.slow
+def test_every_trap_traps_and_every_answer_is_that_of_two_engines(tmp_path: Path) -> None:
+    """Answers were computed without a query; now pyoxigraph and rdflib find the same, and no misleading query does."""
+    made = generate(1, 30)
+    with engines_over(made, tmp_path) as engines:
+        found = check_suite(made.suite, lambda task: engines)
+    assert [(task.task, task.flaws) for task in found.failing] == []
+    assert {task.missed_by for task in found.tasks} == {"the misleading query"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [2, 2026])
+def test_suites_of_other_seeds_and_their_second_versions_pass_the_check(seed: int, tmp_path: Path) -> None:
+    for place, made in (("first", generate(seed, 60)), ("second", second_version(seed, 60).generated)):
+        (tmp_path / place).mkdir()
+        with engines_over(made, tmp_path / place) as engines:
+            found = check_suite(made.suite, lambda task, pair=engines: pair)  # type: ignore[misc]
+        assert [(task.task, task.flaws) for task in found.failing] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [5, 11])
+def test_a_lesson_is_broken_in_exactly_the_tasks_that_are_listed(seed: int, tmp_path: Path) -> None:
+    """The old gold query of a listed task no longer gives the answer; that of every other task still does."""
+    first, second = generate(seed, 60).suite, second_version(seed, 60)
+    assert {each.change for each in second.broken} == {"renamed", "turned", "removed"}
+    listed = {id for each in second.broken for id in each.tasks}
+    assert listed and len(listed) < len(first.tasks)
+    with engines_over(second.generated, tmp_path) as engines:
+        for task in first.tasks:
+            stored = gold_of(None, task.answer)
+            assert stored is not None and stored.answer is not None
+            try:
+                answer = engines.source.query(task.gold_sparql or "")[1]
+                holds = compare_results(answer, stored.answer).equal
+            except QueryRefused:
+                holds = False
+            assert holds == (task.id not in listed), task
+
+
+def test_the_second_version_asks_the_same_except_of_what_is_gone() -> None:
+    first, second = generate(5, 60).suite, second_version(5, 60)
+    now = {task.id: task for task in second.generated.suite.tasks}
+    removed = next(each for each in second.broken if each.change == "removed")
+    assert {task.id for task in first.tasks} - now.keys() == set(removed.tasks) and removed.now is None
+    assert all(now[task.id].question == task.question for task in first.tasks if task.id in now)
+    assert all(now[task.id].answer == task.answer for task in first.tasks if task.id in now)
+    assert second.generated.suite.ontology == first.ontology
+    for each in second.broken:
+        name, is_gone = each.term.rsplit("#", 1)[1], each.change != "turned"
+        assert (re.search(rf"v:{name}\b", second.generated.turtle) is None) == is_gone

@@ -1,0 +1,50 @@
+"""The suite that comes with the shipped ontology: sixty tasks in families, every one of them sound."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rbank_es.data import LIGHTS, lights
+from rbank_es.lab.task_suite import load_suite
+from rbank_es.loop.tasks import LEVELS, load_tasks
+from tests.cli_runner import run
+
+SUITE = load_suite(LIGHTS)
+
+
+def test_each_family_has_one_task_of_each_level() -> None:
+    levels = Counter((task.family, task.level) for task in SUITE.tasks)
+    families = {family for family, _ in levels}
+    assert len(families) == 12 and len(SUITE.tasks) == 60
+    assert levels == Counter((family, level) for family in families for level in LEVELS)
+
+
+def test_every_task_has_gold_an_answer_a_misleading_query_and_the_trap_in_words() -> None:
+    raw = json.loads(lights().suite.read_text())["tasks"]
+    for task, fields in zip(SUITE.tasks, raw, strict=True):
+        assert task.gold_sparql and task.answer and task.misleading_sparql and fields["trap"]
+
+
+def test_no_task_is_among_those_that_the_demo_shows() -> None:
+    shown = load_tasks(lights().tasks)
+    assert not {task.id for task in SUITE.tasks} & {task.id for task in shown}
+    assert not {task.question for task in SUITE.tasks} & {task.question for task in shown}
+
+
+def test_every_term_of_a_trap_is_in_the_ontology() -> None:
+    terms = set(re.findall(r"lt:\w+", lights().ontology.read_text()))
+    told = json.loads(lights().suite.read_text())["tasks"]
+    assert {term for task in told for term in re.findall(r"lt:\w+", task["trap"])} <= terms
+
+
+@pytest.mark.slow
+def test_the_suite_passes_its_check_in_both_engines(tmp_path: Path) -> None:
+    """Gold queries that run, no ties, stored answers, two engines alike, and misleading queries that mislead."""
+    found = run("suite", "check", LIGHTS, "--json", cwd=tmp_path).json
+    assert [task["task"] for task in found["tasks"] if task["flaws"]] == []
+    assert all(task["missed_by"] == "the misleading query" for task in found["tasks"])

@@ -1,0 +1,323 @@
+"""Statistics against cases worked by hand, other definitions, and simulated truth; the order of values is nothing."""
+
+import math
+import sys
+from itertools import combinations, product
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("scipy", reason="the extra [lab] is not installed")
+
+from rbank_es.errors import MissingExtra
+from rbank_es.lab.sample_size import (
+    power_of,
+    repetitions_for_half_width,
+    repetitions_for_power,
+    repetitions_to_reach,
+    sample_size,
+)
+from rbank_es.lab.statistics import (
+    correlation,
+    hedges_g,
+    holm,
+    interval,
+    mean_of,
+    paired_permutation,
+    pass_at_k,
+    sd_of,
+    share_interval,
+    share_larger,
+    share_welch_interval,
+    welch_interval,
+)
+
+numbers = st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 3))
+
+
+# ---------------------------------------------------------------- intervals
+
+
+def test_a_t_interval_worked_by_hand() -> None:
+    found = interval([1, 2, 3])
+    assert found is not None and (found.n, found.mean, found.sd) == (3, 2, 1)
+    # The quantile for 2 degrees of freedom has a closed form: t = (2p - 1) / sqrt(2 p (1 - p)).
+    half = 0.95 / math.sqrt(2 * 0.975 * 0.025) / math.sqrt(3)
+    assert (found.low, found.high) == pytest.approx((2 - half, 2 + half), rel=1e-9)
+
+
+def test_an_interval_of_few_values() -> None:
+    assert interval([]) is None
+    single = interval([0.5])
+    assert single is not None and (single.mean, single.sd, single.low, single.high) == (0.5, None, None, None)
+    equal = interval([0.1] * 7)
+    assert equal is not None and (equal.sd, equal.low, equal.high) == (0, None, None)
+
+
+shares = st.lists(st.integers(0, 12).map(lambda right: right / 12), min_size=2, max_size=9)
+
+
+@given(shares, shares)
+def test_intervals_of_shares_and_of_their_differences_stay_in_their_bounds_and_have_a_width(
+    first: list[float], second: list[float]
+) -> None:
+    """As scipy's within the bounds; where all are alike, Wilson's, worked from its formula."""
+    from scipy import stats
+
+    found = share_interval(first)
+    assert found is not None and found.low is not None and found.high is not None
+    assert 0 <= found.low <= found.mean + 1e-12 and found.mean - 1e-12 <= found.high <= 1 and found.low < found.high
+    n = len(first)
+    if sd_of(first):
+        low, high = stats.t.interval(0.95, n - 1, loc=mean_of(first), scale=sd_of(first) / math.sqrt(n))
+        assert (found.low, found.high) == pytest.approx((max(0, low), min(1, high)), abs=1e-8)
+    else:
+        z, p = stats.norm.ppf(0.975), first[0]
+        middle, half = (p + z * z / 2 / n), z * math.sqrt(p * (1 - p) / n + z * z / 4 / n / n)
+        ends = ((middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n))
+        assert (found.low, found.high) == pytest.approx(ends, abs=1e-5)
+    between = share_welch_interval(first, second)
+    assert between is not None and between.low is not None and between.high is not None
+    assert -1 <= between.low < between.high <= 1
+    assert between.low <= between.mean + 1e-12 and between.mean - 1e-12 <= between.high
+
+
+def test_two_runs_that_are_all_right_say_what_two_runs_can_say() -> None:
+    found = share_interval([1.0, 1.0])
+    assert found is not None and (found.low, found.high) == (pytest.approx(0.342, abs=1e-3), 1.0)
+    none = share_interval([0.0] * 8)
+    assert none is not None and (none.low, none.high) == (0.0, pytest.approx(0.324, abs=1e-3))
+    # Newcombe's interval of 2 of 2 against 0 of 2, from the two intervals of Wilson.
+    apart = share_welch_interval([1.0, 1.0], [0.0, 0.0])
+    assert apart is not None and (apart.low, apart.high) == (pytest.approx(1 - math.hypot(0.6577, 0.6577), abs=1e-3), 1)
+
+
+def test_a_value_that_is_no_number_is_refused() -> None:
+    for values in ([1.0, math.nan], [math.inf], []):
+        with pytest.raises(ValueError, match="number|no values"):
+            mean_of(values)
+
+
+def test_welch_worked_by_hand() -> None:
+    # Variances 1 and 4, of 3 and 3 values: error sqrt(5/3), degrees of freedom (5/3)^2 / (1/18 + 16/18) = 50/17.
+    found = welch_interval([1, 2, 3], [2, 4, 6])
+    assert found is not None and found.mean == -2 and found.sd == pytest.approx(math.sqrt(2.5))
+    assert found.high == pytest.approx(-2 + 3.218 * math.sqrt(5 / 3), abs=0.01)
+
+
+tied = st.sampled_from([0.0, 0.1, 0.2, 0.3, 1 / 3, 1.0, 1e-9, 1e6]) | numbers
+
+
+@pytest.mark.slow  # scipy.stats takes a second to load
+@pytest.mark.filterwarnings("ignore:Precision loss")
+@given(*[st.lists(tied, min_size=2, max_size=8)] * 2)
+def test_intervals_and_correlations_are_those_of_scipy(first: list[float], second: list[float]) -> None:
+    """Of values with ties; scipy gives no interval where all values are equal."""
+    from scipy import stats
+
+    size = max(map(abs, [*first, *second]))
+    spreads = [max(group) - min(group) > 1e-6 * size for group in (first, second)]
+    near = {"rel": 1e-6, "abs": 1e-6 * size}
+    if spreads[0]:
+        low, high = stats.t.interval(0.95, len(first) - 1, loc=mean_of(first), scale=stats.sem(first))
+        found = interval(first)
+        assert found is not None and (found.low, found.high) == pytest.approx((low, high), **near)
+    if any(spreads):
+        wanted = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+        between = welch_interval(first, second)
+        assert between is not None and (between.low, between.high) == pytest.approx((wanted.low, wanted.high), **near)
+    if all(spreads) and len(first) == len(second):
+        assert correlation(first, second) == pytest.approx(stats.pearsonr(first, second)[0], abs=1e-5)
+
+
+def test_values_whose_squares_are_too_small_for_a_number_have_an_interval() -> None:
+    found = welch_interval([0.0, 1e-85], [0.0, 2e-85])
+    assert found is not None and found.mean == -5e-86 and found.low is not None and found.low < -1e-85
+
+
+@given(st.lists(numbers, min_size=1, max_size=9), st.randoms(use_true_random=False))
+def test_the_order_of_repetitions_changes_no_digit(values: list[float], random: Random) -> None:
+    other = random.sample(values, len(values))
+    pairs = [*zip(values, other, strict=True)]
+    shuffled = random.sample(pairs, len(pairs))
+    assert interval(values) == interval(other)
+    assert welch_interval(values, other) == welch_interval(other, values)
+    first, second = (list(side) for side in zip(*shuffled, strict=True))
+    assert paired_permutation(first, second, "k") == paired_permutation(values, other, "k")
+    assert hedges_g(first, second) == hedges_g(values, other)
+    assert share_larger(first, second) == share_larger(values, other)
+
+
+def test_the_order_of_repetitions_changes_no_sampled_digit() -> None:
+    random = Random(1)
+    pairs = [(random.gauss(0, 1), random.gauss(0.4, 1)) for _ in range(15)]
+    results = set()
+    for _ in range(2):
+        random.shuffle(pairs)
+        first, second = (list(side) for side in zip(*pairs, strict=True))
+        results.add(paired_permutation(first, second, "k").value)
+    assert len(results) == 1
+
+
+# ---------------------------------------------------------------- tests
+
+
+def test_three_pairs_that_agree_give_a_quarter() -> None:
+    found = paired_permutation([0.5, 0.6, 0.7], [0.1, 0.3, 0.2], "key")
+    assert (found.value, found.error, found.least, found.exact) == (0.25, 0, 0.25, True)
+    assert paired_permutation([], [], "key").value == 1 == paired_permutation([1.0], [2.0], "key").value
+    assert paired_permutation([0.2] * 4, [0.2] * 4, "key").value == 1
+
+
+def test_sums_that_differ_by_rounding_alone_are_ties() -> None:
+    """0.3 - 0.1 and 0.1 - (-0.1) are two fifths in the books and not in the machine."""
+    first, second = [0.3, 0.1, 0.7, 0.9], [0.1, -0.1, 0.9, 0.7]
+    assert len({one - other for one, other in zip(first, second, strict=True)}) > 2
+    # Differences .2, .2, -.2, .2: the sum is as far from 0 as it is, or farther, with 0, 1, 3 or 4 signs flipped.
+    assert paired_permutation(first, second, "key").value == 10 / 16
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=1, max_size=7))
+def test_permutation_tests_equal_their_definition(pairs: list[tuple[int, int]]) -> None:
+    first, second = [one for one, _ in pairs], [other for _, other in pairs]
+    gaps = [one - other for one, other in pairs]
+    flipped = [abs(sum(map(math.prod, zip(gaps, signs, strict=True)))) for signs in product((1, -1), repeat=len(gaps))]
+    assert paired_permutation(first, second, "k").value == sum(x >= abs(sum(gaps)) for x in flipped) / len(flipped)
+
+
+def test_a_sampled_test_is_near_the_exact_one_and_never_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(5)
+    first, second = [random.gauss(0, 1) for _ in range(12)], [random.gauss(0.6, 1) for _ in range(12)]
+    exact = paired_permutation(first, second, "k")
+    monkeypatch.setattr("rbank_es.lab.statistics.EXACT_ARRANGEMENTS", 1)
+    sampled = paired_permutation(first, second, "k")
+    assert exact.exact and not sampled.exact and sampled != paired_permutation(first, second, "other key")
+    assert abs(sampled.value - exact.value) < 4 * sampled.error < 0.02
+    certain = paired_permutation([float(n) for n in range(1, 40)], [0.0] * 39, "k")
+    assert certain.value == certain.least == 1 / 10_000
+
+
+def test_of_pairs_without_a_difference_as_many_are_significant_as_the_level_says() -> None:
+    """8 pairs: p is a multiple of 1/128, and up to 0.05 in 6 of 128."""
+    random, tries = Random(11), 1_000
+    found = 0
+    for _ in range(tries):
+        first, second = ([random.expovariate(1) for _ in range(8)] for _ in range(2))
+        found += paired_permutation(first, second, "k").value <= 0.05
+    expected = 6 / 128
+    assert abs(found / tries - expected) < 4 * math.sqrt(expected * (1 - expected) / tries)
+
+
+def test_values_of_unequal_number_are_no_pairs() -> None:
+    with pytest.raises(ValueError, match="no pairs"):
+        paired_permutation([1.0], [1.0, 2.0], "k")
+
+
+def test_holm_worked_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1, 1] and holm([]) == [] and holm([0.02]) == [0.02]
+
+
+@given(st.lists(st.sampled_from([0.0, 0.01, 0.02, 0.05, 0.2, 1.0]), max_size=5))
+def test_holm_is_the_closed_test_of_bonferroni_also_with_ties(p_values: list[float]) -> None:
+    """The largest p, over all sets of hypotheses that hold one, of the set's smallest p times its size."""
+    for at, corrected in enumerate(holm(p_values)):
+        others = [p for number, p in enumerate(p_values) if number != at]
+        sets = [[p_values[at], *chosen] for size in range(len(p_values)) for chosen in combinations(others, size)]
+        assert corrected == pytest.approx(max(min(1.0, len(each) * min(each)) for each in sets))
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_rejects_what_its_steps_reject(p_values: list[float]) -> None:
+    """Holm's own words: while the smallest p is at most alpha over the number that is left, reject it."""
+    alpha, left, rejected = 0.05, sorted(p_values), []
+    while left and left[0] * len(left) <= alpha:
+        rejected.append(left.pop(0))
+    assert sorted(p for p, corrected in zip(p_values, holm(p_values), strict=True) if corrected <= alpha) == rejected
+
+
+# ---------------------------------------------------------------- effects and rollouts
+
+
+def test_effect_sizes_worked_by_hand() -> None:
+    # One standard deviation apart. Correlated fully, so two degrees of freedom are left: gamma(1) / gamma(0.5).
+    assert hedges_g([1, 2, 3], [2, 3, 4]) == pytest.approx(-1 / math.sqrt(math.pi), abs=1e-8)
+    assert hedges_g([1], [2]) is None and hedges_g([1, 1], [2, 2]) is None
+    assert share_larger([1, 2, 3], [0, 2, 4]) == 0.5
+    assert correlation([1, 2, 3], [6, 4, 2]) == -1 and correlation([1, 1], [1, 2]) == 0
+
+
+@given(st.integers(1, 7), st.data())
+def test_pass_at_k_equals_the_mean_over_all_choices(n: int, data: st.DataObject) -> None:
+    scores = data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
+    k = data.draw(st.integers(1, n))
+    bests = [max(chosen) for chosen in combinations(scores, k)]
+    assert pass_at_k(n, sum(scores), k) == pytest.approx(sum(bests) / len(bests))
+
+
+def test_rollouts_worked_by_hand() -> None:
+    assert pass_at_k(5, 2, 3) == 0.9 and pass_at_k(4, 1, 1) == 0.25 and pass_at_k(3, 0, 3) == 0
+    for n, right, k in ((2, 1, 3), (2, 3, 1), (2, -1, 1), (2, 1, 0)):
+        with pytest.raises(ValueError, match="estimated"):
+            pass_at_k(n, right, k)
+
+
+# ---------------------------------------------------------------- sample sizes
+
+
+def test_sample_sizes_equal_the_published_ones() -> None:
+    """Cohen's tables, and those of G*Power: two-sided 5 %, power 80 %."""
+    assert [repetitions_for_power(d, 1) for d in (0.2, 0.5, 0.8)] == [199, 34, 15]
+    assert power_of(34, 0.5, 1) == pytest.approx(0.8078, abs=0.0005)
+    assert [power_of(n, 14, 1) for n in (6, 7, 8, 9, 50)] == [1] * 5 and repetitions_for_power(14, 1) == 6
+
+
+def test_five_repetitions_can_show_nothing_at_five_percent() -> None:
+    assert [repetitions_to_reach(alpha) for alpha in (0.05, 0.05 / 4, 0.001)] == [6, 8, 11]
+    five = sample_size(5, 0.04, 0.05)
+    assert (five.least_p, five.to_reach, five.for_power) == (0.0625, 6, 8)
+    assert sample_size(6, 0.04, 0.05, alpha=0.05 / 4).to_reach == 8
+
+
+def test_a_size_that_nobody_can_tell_is_none() -> None:
+    assert repetitions_for_half_width(1, 150.0) == 86_436 and repetitions_for_half_width(1, 170.0) is None
+    assert repetitions_for_power(0, 1) is None and repetitions_for_power(1e-4, 1) is None
+    unknown = sample_size(1, None, 0.1)
+    assert (unknown.for_power, unknown.for_half_width, unknown.to_reach) == (None, None, 6)
+    assert repetitions_for_power(0.1, 0) == 6 and repetitions_for_half_width(0.1, 0) == 2
+
+
+def test_the_repetitions_named_for_an_effect_show_it_as_often_as_promised() -> None:
+    random, tries, n = Random(3), 500, repetitions_for_power(0.05, 0.04)
+    assert n == 8
+    shown = 0
+    for _ in range(tries):
+        gaps = [random.gauss(0.05, 0.04) for _ in range(n)]
+        shown += paired_permutation(gaps, [0.0] * n, "k").value <= 0.05
+    assert shown / tries == pytest.approx(power_of(n, 0.05, 0.04), abs=0.06)
+
+
+@given(st.floats(0.01, 1), st.floats(0.05, 0.5))
+def test_the_number_for_a_half_width_is_the_smallest_that_does(half_width: float, sd: float) -> None:
+    n = repetitions_for_half_width(half_width, sd)
+    assert n is not None
+
+    def width(size: int) -> float:
+        # Values at two sides of 0 with that standard deviation, if their number is even.
+        found = interval([sd * math.sqrt((size - 1) / size) * (-1) ** at for at in range(size)])
+        assert found is not None and found.high is not None
+        return found.high - found.mean
+
+    if n % 2 == 0:
+        assert width(n) <= half_width * (1 + 1e-6)
+        assert n == 2 or width(n - 2) > half_width
+
+
+def test_without_scipy_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("scipy", "scipy.special"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match=r"rbank-es\[experiments\]"):
+        interval([1.0, 2.0])
+    assert paired_permutation([1.0, 2.0], [0.0, 0.0], "k").value == 0.5 and holm([0.01, 0.5]) == [0.02, 0.5]
