@@ -318,6 +318,6 @@ def test_the_number_for_a_half_width_is_the_smallest_that_does(half_width: float
 def test_without_scipy_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("scipy", "scipy.special"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtra, match=r"rbank-es\[experiments\]"):
+    with pytest.raises(MissingExtra, match=r"rbank-es\[lab\]"):
         interval([1.0, 2.0])
     assert paired_permutation([1.0, 2.0], [0.0, 0.0], "k").value == 0.5 and holm([0.01, 0.5]) == [0.02, 0.5]
