@@ -1,4 +1,4 @@
-"""The calls of tools that a reply asks for, in their order: parts of the reply, or written out as its whole text.
+"""The calls of tools that a reply asks for, in their order: parts of the reply, or written out in its text.
 
 Servers that miss a call, because they don't know the model's way to write one, pass it on as text.
 """
@@ -6,13 +6,14 @@ Servers that miss a call, because they don't know the model's way to write one, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rbank_es import limits
-from rbank_es.executors.tool_call import named_call, plain_arguments
+from rbank_es.executors.tool_call import SUBMIT, binds, named_call, plain_arguments
+from rbank_es.models.agent_forms import fields_in
 from rbank_es.models.lm_request import LmResponse
-from rbank_es.models.reply_syntax import TWICE, values_in
+from rbank_es.models.reply_syntax import TWICE, ReplyValue, values_in
 
 _AROUND = re.compile(r"</?tool_calls?>|<\|python_tag\|>|\[TOOL_CALLS\]|```\w*|[\s,;\[\]]+")
 """What stands around calls that are written out, beside the calls."""
@@ -30,10 +31,17 @@ class Call(NamedTuple):
     continuation: Any = None
 
 
-def calls_of(response: LmResponse, known: Collection[str]) -> list[Call]:
-    """Return the calls of a reply; of written ones, only to tools that are `known`."""
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def calls_of(response: LmResponse, functions: Functions) -> list[Call]:
+    """Return the calls of a reply; of written ones, only to tools that are among the `functions`, and `SUBMIT`.
+
+    Where its text is nothing but calls, these are its calls; amid words, one is, if there is no other that it could be.
+    """
     parts = [part for part in response.message.parts if part.get("type") == "tool_call"]
-    return [_call_of(part) for part in parts] or _written_calls(response.text, known)
+    calls = [_call_of(part) for part in parts] or _written_calls(response.text, {*functions, SUBMIT})
+    return calls or _call_amid_words(response.text, functions)
 
 
 def _call_of(part: dict[str, Any]) -> Call:
@@ -55,17 +63,35 @@ def _mended(text: str) -> tuple[dict[str, Any], str]:
     return {}, f"the arguments can't be read, {why}: {text[: limits.GIVEN_CHARS]}"
 
 
+_FIELDS = ("next_thought", "next_tool_name", "next_tool_args")
+
+
+def _call_amid_words(text: str, functions: Functions) -> list[Call]:
+    """Return the one call that a text makes in the forms of an agent's step, if it fits its tool; else nothing."""
+    fields = fields_in(text, _FIELDS)
+    others = {repr(call) for each in _objects_of(values_in(text)[0]) if (call := _written_call(each)) is not None}
+    if not fields or len(others) > 1:
+        return []
+    given, wrong = _mended(fields["next_tool_args"])
+    name, arguments = named_call(fields["next_tool_name"], plain_arguments(given), functions)
+    return [Call(name, arguments)] if not wrong and binds(functions, name, arguments) else []
+
+
 def _written_calls(text: str, known: Collection[str]) -> list[Call]:
     values, open_, _ = values_in(text)
-    lists = (value.parsed if isinstance(value.parsed, list) else [value.parsed] for value in values)
-    objects = [each for entries in lists for each in entries]
+    objects = _objects_of(values)
     calls = [call for each in objects if (call := _written_call(each)) is not None and call.name in known]
     bare, at = "", 0
     for value in values:
         bare, at = bare + text[at : value.span.start], value.span.end
-    # Amid words it may be an example, a quotation, a plan.
     alone = not open_ and not _AROUND.sub("", bare + text[at:])
     return calls if alone and len(calls) == len(objects) else []
+
+
+def _objects_of(values: Sequence[ReplyValue]) -> list[Any]:
+    """Return the values of a text, those of lists one by one."""
+    lists = (value.parsed if isinstance(value.parsed, list) else [value.parsed] for value in values)
+    return [each for entries in lists for each in entries]
 
 
 def _written_call(value: Any) -> Call | None:

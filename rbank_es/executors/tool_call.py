@@ -66,6 +66,17 @@ def named_call(
     return call[1], plain_arguments(_arguments_of(name, names))
 
 
+def binds(functions: Mapping[str, Callable[..., Any]], name: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether there is a tool of this name that takes these arguments; an answer is all that SUBMIT needs."""
+    if name.upper() == SUBMIT:
+        return "answer" in arguments and arguments.keys() <= {*FIELDS}
+    try:
+        signature(functions[name]).bind(**arguments)
+    except (KeyError, TypeError):
+        return False
+    return True
+
+
 def _arguments_of(call: str, names: Sequence[str]) -> dict[str, Any]:
     """Return the arguments of a call that are values; none of a text that is no call, or holds other arguments.
 
@@ -75,6 +86,10 @@ def _arguments_of(call: str, names: Sequence[str]) -> dict[str, Any]:
         tree = ast.parse(call, mode="eval").body
         if not isinstance(tree, ast.Call) or len(tree.args) > len(names):
             return {}
+        if len(tree.args) == 1 and isinstance(tree.args[0], ast.Dict) and not tree.keywords:
+            # As a call's JSON is written: all arguments by name, in one object.
+            whole = ast.literal_eval(tree.args[0])
+            return whole if {*whole} <= {*names} else {}
         given = [
             *zip(names, tree.args, strict=False),
             *((str(each.arg), each.value) for each in tree.keywords if each.arg),

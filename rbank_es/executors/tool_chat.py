@@ -89,7 +89,6 @@ class _Conversation:
         ask: Callable[[list[LmMessage], Sequence[Tool], bool], LmResponse],
     ) -> None:
         self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **more}
-        self._known = {*self._functions, SUBMIT}
         self._tools, self._more = tools, more
         self._asked: set[str] = set()
         self._task, self._recorder, self._converse = task, recorder, ask
@@ -108,7 +107,7 @@ class _Conversation:
             self._explain(index, given)
             return None
         self._recorder.begin_code()
-        made = self._make(calls_of(given, self._known))
+        made = self._make(calls_of(given, self._functions))
         self._asked |= {str(call.arguments.get("name")) for call, _ in made if call.name == MANUAL_TOOL}
         done = [outcome for _, outcome in made]
         submission = done[-1].submission
@@ -137,7 +136,7 @@ class _Conversation:
         given = self._ask([SUBMIT_TOOL], _FORCED)
         if isinstance(given, Unreadable):
             return given
-        submits = (each for each in calls_of(given, self._known) if each.name.upper() == SUBMIT and not each.wrong)
+        submits = (each for each in calls_of(given, self._functions) if each.name.upper() == SUBMIT and not each.wrong)
         submitted = next(submits, None)
         return submitted.arguments if submitted is not None else Unreadable(given.text, "it does not call SUBMIT")
 
@@ -181,7 +180,9 @@ class _Conversation:
         told = advice(self._recorder.steps, self._iterations, self._tools)
         if told is None or told.call is None:
             return told.words if told is not None else ""
-        return f"{told.words} A call that {told.does}: {told.call[0]}({json_text(told.call[1])})"
+        # As most templates write a call: a model that copies it as text has made it.
+        call = json_text({"name": told.call[0], "arguments": told.call[1]})
+        return f"{told.words} A call that {told.does}: {call}"
 
     # ---------------------------------------------------------------- requests
 
@@ -195,7 +196,7 @@ class _Conversation:
                 if failure.code not in NO_ANSWER:
                     raise
                 return _unreadable("", failure.message, "bad_response" if failure.code == NO_WORD else "unreadable")
-            if calls_of(given, self._known):
+            if calls_of(given, self._functions):
                 return given
             cut = "it was cut at its bound: be shorter" if given.finish_reason in CUT else "it calls no tool"
             return _unreadable(given.text, cut)

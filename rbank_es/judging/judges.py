@@ -51,9 +51,9 @@ def decide(
 ) -> Verdict:
     """Return the verdict on a run, in this order.
 
-    1. A run that did not converge failed; nobody else is asked.
-    2. The right answer decides if it is given, and the purpose is scoring or the policy is supervised: by the judge
-       `gold`, unless `judge` itself needs the right answer.
+    1. The right answer decides if it is given, and the purpose is scoring or the policy is supervised: by the judge
+       `gold`, unless `judge` itself needs the right answer. It decides about an answer that was forced at a limit, too.
+    2. Any other run that did not converge failed; nobody else is asked.
     3. A run of whose failure a check is sure failed.
     4. Otherwise `judge` decides: the name of a judge, or else the one by which the policy is called, or `checks`.
        It may use the principles and past cases of `bank` at `point`.
@@ -75,6 +75,8 @@ def decide(
     if outcome.by_provider:
         why = "the model's provider failed, which says nothing about the agent: run the task again"
         raise JudgeFailed(name, f"{why} ({outcome.error.rstrip('. ')})")
+    if gold is not None and by_gold:
+        outcome = outcome.handed_in
     found = check(outcome, source, grounding=rule.grounding)
     checked = found.verdict(purpose)
     # Before anything else, because a model's call would cost money and could not change this verdict.

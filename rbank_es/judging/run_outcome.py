@@ -81,6 +81,12 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the agent itself submitted, within its limits."""
         return self.outcome == "submitted"
 
+    @property
+    def handed_in(self) -> RunOutcome:
+        """The run as the right answer sees it: an answer that was forced at a limit is as right as a submitted one."""
+        answered = self.outcome == "forced_at_limit" and (self.answer + self.sparql).strip()
+        return msgspec.structs.replace(self, outcome="submitted") if answered else self
+
     def over_source(self, source: Source | None = None) -> bool:
         """Return whether it is about an ontology or an endpoint, or is judged by one: see `has_source`."""
         if source is not None:

@@ -86,7 +86,8 @@ def _of_object(names: Mapping[str, Any], outputs: Collection[str], needed: Set[s
     found = dict[str, str]()
     for field in outputs:
         value = next((names[name] for name in _SYNONYMS.get(field, (field,)) if name in names), None)
-        if value is TWICE or (isinstance(value, dict) and {"properties", "$ref"} & value.keys()):
+        inner = value if isinstance(value, dict) else {}
+        if any(each is TWICE for each in (value, *inner.values())) or {"properties", "$ref"} & inner.keys():
             return {}
         if value is not None:
             found[field] = _text_of(value)

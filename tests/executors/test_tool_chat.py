@@ -152,6 +152,10 @@ class TestTools(AdvisedContract):
             '```json\n{"name": "find", "parameters": {"word": "rock"}}\n```',
             '[{"type": "function", "function": {"name": "find", "arguments": {"word": "rock"}}}]',
             '<|python_tag|>{"name": "find", "arguments": {"word": "rock"}}',
+            'I look:\n```json\n{"name": "find", "arguments": {"word": "rock"}}\n```\nThen I count what it finds.',
+            'Now {"name": "find", "arguments": {"word": "rock"}}',
+            'find({"word": "rock"})',
+            "Thought: I look.\nAction: find\nAction Input: {'word': 'rock'}",
         ],
     )
     def test_a_call_that_is_written_out_is_a_call(self, tmp_path: Path, words: str) -> None:
@@ -165,6 +169,10 @@ class TestTools(AdvisedContract):
         "words",
         [
             'I would not write {"name": "find", "arguments": {"word": "rock"}} here.',
+            'For example {"name": "find", "arguments": {"word": "rock"}} finds a rock.',
+            'Then {"name": "find", "arguments": {"word": "a"}} or {"name": "find", "arguments": {"word": "b"}}.',
+            'I call {"name": "find", "arguments": {"wrod": "rock"}} now.',
+            'I call {"name": "find", "arguments": {}} now.',
             '{"name": "no_such_tool", "arguments": {}}',
             '{"name": "find"}',
             '{"name": "find", "arguments": {"word": "rock"',

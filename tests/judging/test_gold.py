@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.judging.gold import Gold, gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
+from rbank_es.judging.judges import decide
 from rbank_es.judging.query_comparison import differences_of_queries
 from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.results import Cell
@@ -95,6 +96,20 @@ def test_what_did_not_converge_or_can_not_run_is_wrong(lights_source: Source) ->
         assert judge_by_gold(run, gold, lights_source).verdict == "failure"
     stored, slow = Gold(answer=table((iri("a"),))), with_engine(lights_source, Failing("timeout"))
     assert judge_by_gold(run_of(ALL), stored, slow).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("sparql", "answer", "told"), [(LIT, "", "success"), (ALL, "", "failure"), ("", "", "failure")]
+)
+def test_an_answer_that_was_forced_at_a_limit_is_compared_where_there_is_one(
+    sparql: str, answer: str, told: str, lights_source: Source
+) -> None:
+    forced = run_of(sparql, answer=answer, outcome="forced_at_limit")
+    assert judge_by_gold(forced, Gold(sparql=LIT), lights_source).verdict == told
+    judged = decide(forced, gold=Gold(sparql=LIT), source=lights_source, purpose="scoring")
+    assert (judged.verdict, judged.grounding is None) == (told, not sparql)
+    # A model's judge and the checks hold that a run has to end by itself.
+    assert decide(forced, gold=Gold(sparql=LIT), source=lights_source).verdict == "failure"
 
 
 def test_there_is_no_verdict_where_the_right_answer_can_not_be_found_out(lights_source: Source) -> None:
