@@ -21,7 +21,7 @@ INSTALL := $(PIP_INSTALL) --config-settings editable_mode=compat -e
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint types bench real build lock clean
+.PHONY: help demo test lint types bench docs real build lock clean
 
 help: ## list the targets
 	@echo "rbank-es: make TARGET [PYTHON=python3.12] [VENV=.venv]"
@@ -46,6 +46,10 @@ types: $(VENV)/.installed-dev ## check types with mypy and pyright
 bench: $(VENV)/.installed-bench ## run the short benchmarks and write benchmarks/results.md (BENCH_ARGS=--small for a look)
 	@echo "==> Running the benchmarks"
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+docs: $(VENV)/.installed-dev ## build the site of the documents and the reference of Python into build/site
+	@echo "==> Building the site into build/site"
+	@$(BIN)/python -m mkdocs build -q --strict
 
 real: $(VENV)/.warmed ## run a real model on this machine: MODEL=FILE.gguf or API_BASE=URL for a better one; writes docs/real-models.md
 	@echo "==> Running a real model (up to MINUTES=$(MINUTES); 155 MB are downloaded the first time)"

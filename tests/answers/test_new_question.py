@@ -1,4 +1,4 @@
-"""The worked example of CONTRIBUTING, a question in one file: every face has it, in the package and as a plugin."""
+"""The worked example of docs/seams.md, a question in one file: every face has it, in the package and as a plugin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.cli_runner import ROOT, SAMPLE
 from tests.plugins import install, run_with
 
-DOCUMENT = (ROOT / "CONTRIBUTING.md").read_text()
+DOCUMENT = (ROOT / "docs" / "seams.md").read_text()
 [MODULE] = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.M | re.S)
 ADD = """
 

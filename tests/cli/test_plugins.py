@@ -1,4 +1,4 @@
-"""Commands of other packages: an installed plugin adds one, by following CONTRIBUTING alone."""
+"""Commands of other packages: an installed plugin adds one, by following docs/seams.md alone."""
 
 from __future__ import annotations
 
