@@ -18,12 +18,12 @@ from rbank_es.policies.stem_relevance import (
     read_text,
     searched,
 )
-from rbank_es.policies.stems import LANGUAGES, require_stemmer
 from rbank_es.policies.word_relevance import Formula, WordRanking
 from rbank_es.projections.posting_search import Postings
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.stem_tables import languages_of, spellings_near
 from rbank_es.projections.word_index import ActiveWords, Texts, WordIndex
+from rbank_es.text.stems import LANGUAGES, require_stemmer
 
 _WITH_PARTS = Formula(parts=1.0)
 _TEXTS_READ = 32

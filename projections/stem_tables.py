@@ -11,11 +11,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from unicodedata import unidata_version
 
-from rbank_es.policies.spelled_words import letters_of
 from rbank_es.policies.stem_relevance import SpelledText, read_text
-from rbank_es.policies.stems import LANGUAGES, STEMMER, installed_stemmer, stems_of
 from rbank_es.projections.search_tables import LENGTHS_TEXTS, PostingWriter
 from rbank_es.projections.tokenizer import CountedText, counted_columns
+from rbank_es.text.spelled_words import letters_of
+from rbank_es.text.stems import LANGUAGES, STEMMER, installed_stemmer, stems_of
 
 STEM_TABLES = {
     # A byte for each text: 0 for English, and so on in the order of `LANGUAGES`.

@@ -25,6 +25,7 @@ FLOORS = {
     "rbank_es.state": (1, "state"),
     "rbank_es.ontology": (1, "ontology"),
     "rbank_es.data": (1, "ontology"),
+    "rbank_es.text": (1, "ontology"),
     "rbank_es.policies": (2, "policies"),
     "rbank_es.sparql": (2, "sparql"),
     "rbank_es.projections": (3, "projections"),

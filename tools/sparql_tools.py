@@ -10,9 +10,10 @@ from rbank_es import limits
 from rbank_es.events import Event, MemoryProposed
 from rbank_es.events.items import without_controls
 from rbank_es.limits import tool_limits
-from rbank_es.ontology.prefixes import local_name, words_of
+from rbank_es.ontology.prefixes import local_name
 from rbank_es.sparql.example_query import class_named
 from rbank_es.sparql.results import Answer, from_json, to_json
+from rbank_es.text.spelled_words import apart, runs_of
 from rbank_es.tools.lookup.empty_results import hint_for
 from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary
 from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, known_number, tables_of
@@ -239,7 +240,7 @@ class SparqlTools:
         if not self._session.policy.related:
             return (), None
         label = look.tables.label(iri) if look.tables is not None else ""
-        words = dict.fromkeys([*words_of(local_name(iri)), *words_of(label)])
+        words = dict.fromkeys([*runs_of(apart(local_name(iri))), *runs_of(apart(label))])
         seen = related_items(self._session, " ".join(words))
         # With the description, because not every run has a tool that reads the rest.
         shown = [

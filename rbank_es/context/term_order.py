@@ -26,7 +26,8 @@ from rbank_es.errors import QueryRefused
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema
-from rbank_es.policies.words import STOP_WORDS, words_of
+from rbank_es.text.spelled_words import name_words, spelled
+from rbank_es.text.stems import is_light, language_of, stems_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -381,12 +382,12 @@ def _terms(query: str, prefixes: Mapping[str, str]) -> set[str]:
     return {use.iri for use in uses(parsed.tree, whole=True)} - {rdf_names.TYPE}
 
 
-_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _PREFIXED = re.compile(r":([^\W\d][\w-]*)")
 _IDENTIFIER = re.compile(r"[^\W\d][\w-]*")
-_STOP_WORDS = STOP_WORDS["english-1"]
-_QUESTION = frozenset(["list", "number", "return", "show", "find", "class", "property"])
+_QUESTION = frozenset(["list", "number", "return", "show", "find", "class", "properti"])
 """Stems of words that questions ask with, and seldom about."""
+_NAME = "name"
+"""A stop word of questions to a bank, and what many ontologies call a property."""
 
 # More than any overlap of words: a term named by its IRI comes first.
 _NAMED = 1_000
@@ -399,17 +400,18 @@ class TaskWords:
         text = text[: limits.QUERY_CHARS]
         named = (word for word in _IDENTIFIER.findall(text) if word[1:].lower() != word[1:] or "_" in word)
         self._named = frozenset((*named, *_PREFIXED.findall(text)))
-        self._stems = _stems(_HUMPS.sub(" ", text)) - _QUESTION
+        self._language = language_of(spelled(text)) or "english"
+        self._stems = self._stems_of(text) - _QUESTION
 
     def fit(self, iri: str, label: str = "") -> int:
         """Return how well a term fits: 0 not at all; most if the task names it, more with few other words."""
         if local_name(iri) in self._named:
             return _NAMED
-        return max(self._overlap(words) for words in _wordings(iri, label))
+        return max(self._overlap(words) for words in self._wordings(iri, label))
 
     def words_of(self, iri: str, label: str = "") -> frozenset[str]:
         """Return the words of the task that a term has, as stems."""
-        return self._stems & frozenset().union(*_wordings(iri, label))
+        return self._stems & frozenset().union(*self._wordings(iri, label))
 
     def best(self, terms: Iterable[tuple[str, str]], most: int) -> list[int]:
         """Return the places of the terms (IRI and label) that fit best, at most `most`; of equals, the first.
@@ -432,26 +434,11 @@ class TaskWords:
         common = len(stems & self._stems)
         return 100 * common * common // len(stems) if common else 0
 
+    def _wordings(self, iri: str, label: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the stems of a term's name, and of its label."""
+        return self._stems_of(local_name(iri)), self._stems_of(label)
 
-def _wordings(iri: str, label: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the stems of a term's name, and of its label."""
-    return _stems(_HUMPS.sub(" ", local_name(iri))), _stems(label)
-
-
-def stem(word: str) -> str:
-    """Return a word without the endings of plurals and of common verb forms: crude, but deterministic."""
-    if word.endswith("ies") and len(word) > 4:
-        word = word[:-3] + "y"
-    elif word.endswith(("ses", "xes", "zes", "ches", "shes")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3:
-        word = word[:-1]
-    for ending in ("ing", "ed"):
-        if word.endswith(ending) and len(word) > len(ending) + 3:
-            word = word.removesuffix(ending)
-            break
-    return word[:-1] if word.endswith("e") and len(word) > 4 else word
-
-
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(stem(word) for word in words_of(text) if word not in _STOP_WORDS)
+    def _stems_of(self, text: str) -> frozenset[str]:
+        stems = stems_of(self._language)
+        told = (word for word in name_words(text) if word == _NAME or not is_light(word, self._language))
+        return frozenset(stems[word] for word in told)

@@ -81,8 +81,6 @@ _SHOWN_LOCAL = re.compile(f"[{_BASE}_:0-9][{_CHARS}:]*(?:\\.+[{_CHARS}:]+)?")
 """A local name with dots at one place at most: pyoxigraph 0.5 refuses `ec:1.1.1.353`, though SPARQL allows it."""
 _DOTS = re.compile(r"(?<!\\)\.+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|(?:urn|mailto|tag|doi|info|dtmi):")
-_JOINT = re.compile(r"_|(?<=[a-z0-9])(?=[A-Z])")
-_WORD = re.compile(r"\w+")
 
 
 class Prefixes(Mapping[str, str]):
@@ -149,11 +147,6 @@ def local_name(iri: str) -> str:
 def is_refused(name: str) -> bool:
     """Return whether pyoxigraph refuses a prefixed name that SPARQL allows: it has dots at two places or more."""
     return len(_DOTS.findall(name.partition(":")[2])) > 1
-
-
-def words_of(text: str) -> list[str]:
-    """Return the words of a name or a sentence in lower case: `hasPoint` and `Air_Flow_Sensor` have several."""
-    return _WORD.findall(_JOINT.sub(" ", text).casefold())
 
 
 def count_namespaces(iris: Collection[str], declared: Iterable[str]) -> Counter[str]:

@@ -15,9 +15,10 @@ from typing import Literal
 import msgspec
 
 from rbank_es.ontology.defined_namespaces import defined_namespaces, space_of
-from rbank_es.ontology.prefixes import local_name, words_of
+from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schema, TermKind
 from rbank_es.ontology.vocabulary import Vocabulary
+from rbank_es.text.spelled_words import plain_name
 
 Change = Literal["gone", "renamed", "domain", "range"]
 Way = Literal["", "name", "label", "use"]
@@ -128,7 +129,7 @@ def _name(term: Term) -> Hashable:
 
 
 def _label(term: Term) -> Hashable:
-    return tuple(words_of(term.label)) or None
+    return plain_name(term.label) or None
 
 
 def _uses(schema: Schema, renamed: Mapping[str, str]) -> Callable[[Term], Hashable]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
@@ -11,6 +10,7 @@ from rbank_es import limits
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name, namespace_of
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema, TermKind
+from rbank_es.text.spelled_words import plain_name
 
 _LIKENESS = 0.6
 """The least ratio of difflib that counts as near (its own default)."""
@@ -128,5 +128,5 @@ def _sorted(terms: Iterable[str], iri: str) -> list[str]:
 
 
 def _normal(name: str) -> str:
-    """Return a name without the differences in writing: case, underscores, hyphens, blanks."""
-    return re.sub(r"[\W_]+", "", name[: limits.ONTOLOGY_NAME_CHARS]).casefold()
+    """Return a name without the differences in writing: case, accents, underscores, hyphens, blanks."""
+    return plain_name(name[: limits.ONTOLOGY_NAME_CHARS])

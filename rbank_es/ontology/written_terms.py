@@ -14,8 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from unicodedata import category
 
-from rbank_es.ontology.prefixes import local_name, words_of
+from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.text.spelled_words import plain_name
 
 _START = r"(?:https?://|urn:[A-Za-z0-9][A-Za-z0-9-]+:)"
 # A comma or semicolon may be part of an IRI; it ends one only if another IRI follows at once.
@@ -96,7 +97,7 @@ class BareNames:
         """
         before, after = _terms(old), _terms(new)
         names = _alone(*([(local_name(term.iri), term.iri) for term in terms] for terms in (before, after)))
-        labels = _alone(*([(" ".join(words_of(term.label)), term.iri) for term in terms] for terms in (before, after)))
+        labels = _alone(*([(plain_name(term.label), term.iri) for term in terms] for terms in (before, after)))
         return cls(names, labels, {term.iri for term in old.classes})
 
     def in_text(self, text: str) -> dict[str, str]:
@@ -116,7 +117,7 @@ class BareNames:
         return found
 
     def _meant(self, written: str) -> str | None:
-        return self._names.get(written) or self._labels.get(" ".join(words_of(written)))
+        return self._names.get(written) or self._labels.get(plain_name(written))
 
 
 def _terms(schema: Schema) -> tuple[ClassInfo | PropertyInfo, ...]:

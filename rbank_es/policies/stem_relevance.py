@@ -19,10 +19,10 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.policies.spelled_words import composed, edits, edits_allowed, fold, is_dense, spelled
-from rbank_es.policies.stems import is_light, language_of, stems_of
 from rbank_es.policies.word_relevance import Formula, QueryWord
 from rbank_es.policies.words import compound_parts, names_of
+from rbank_es.text.spelled_words import composed, edits, edits_allowed, fold, is_dense, spelled
+from rbank_es.text.stems import is_light, language_of, stems_of
 
 _EXACT = re.compile(r"[\"“„«`]([^\"”“»`]+)[\"”“»`]|(\w*[a-z]+[A-Z_:]\w*)")
 _LEAST_MEANT_CHARS = 4
@@ -117,7 +117,7 @@ class StemWords(Protocol):
 
 def query_spellings(query: str) -> list[str]:
     """Return the words of a query in order, with repetitions; of a long one, those of its beginning."""
-    return spelled(composed(query[: limits.QUERY_CHARS]))
+    return spelled(query[: limits.QUERY_CHARS])
 
 
 def read_question(query: str, reading: QuestionWeights, items: StemWords) -> AskedQuestion:
@@ -177,7 +177,7 @@ def neighbours(question: AskedQuestion, columns: Iterable[str]) -> dict[tuple[st
     """Return how often columns have neighbouring words of the question beside each other: twice counts most."""
     wanted, found = frozenset(question.pairs), dict[tuple[str, str], int]()
     for text in columns:
-        for pair in pairwise(spelled(composed(text))):
+        for pair in pairwise(spelled(text)):
             if pair in wanted:
                 found[pair] = min(_PAIRS_COUNTED, found.get(pair, 0) + 1)
     return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rbank_es.ontology.prefixes import Prefixes, local_name, words_of
+from rbank_es.ontology.prefixes import Prefixes, local_name
+from rbank_es.text.stems import stems_in
 
 if TYPE_CHECKING:
     from rbank_es.ontology.schema_model import ClassInfo, Schema
@@ -60,7 +61,7 @@ def class_named(iris: Iterable[str], question: str) -> str | None:
 
 
 def _spoken(text: str) -> str:
-    return f" {' '.join(word.rstrip('s') for word in words_of(text))} "
+    return f" {' '.join(stems_in(text, 'english'))} "
 
 
 def _class_and_property(schema: Schema, question: str) -> tuple[str, str] | None:

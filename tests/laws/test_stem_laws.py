@@ -28,11 +28,11 @@ from rbank_es.policies.stem_relevance import (
     read_text,
     searched,
 )
-from rbank_es.policies.stems import LANGUAGES, stems_of
 from rbank_es.policies.word_relevance import Document, rank_documents
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.state import State, active, fold
+from rbank_es.text.stems import LANGUAGES, stems_of
 from tests.effort import examples
 from tests.fakes import FakeLog
 from tests.laws.test_word_index_laws import by_numpy, filters, memories, small_blocks, words_in

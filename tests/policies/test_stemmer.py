@@ -11,10 +11,11 @@ from rbank_es import Bank, Item
 from rbank_es.data import shipped
 from rbank_es.errors import BadPolicy
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.policies import Bm25V2, Bm25V3, stems
-from rbank_es.policies.spelled_words import fold
-from rbank_es.policies.stems import language_of, require_stemmer
+from rbank_es.policies import Bm25V2, Bm25V3
 from rbank_es.projections import stem_tables
+from rbank_es.text import stems
+from rbank_es.text.spelled_words import fold
+from rbank_es.text.stems import language_of, require_stemmer
 
 
 @pytest.mark.parametrize("installed", [None, "3.0.1"])

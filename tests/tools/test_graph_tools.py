@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -81,6 +82,44 @@ def test_things_are_found_by_the_words_of_their_names_labels_comments_and_texts(
     tools: LibraryTools, text: str, uri: str
 ) -> None:
     assert uri in [row["uri"] for row in tools("g_search", text=text, k=3)["hits"]]
+
+
+SPELLINGS = """
+@prefix e: <http://spellings.example/ns#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
+@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+e:Bay a owl:Class ; rdfs:label "Bucht" . e:HTTPServer a owl:Class .
+e:height a owl:DatatypeProperty ; rdfs:label "灯塔高度" .
+e:Quantity a owl:Class ; rdfs:label "quantities" . e:istGrößeVon a owl:ObjectProperty .
+e:b1 a e:Bay ; rdfs:label "Renée Bucht"@de . e:b2 a e:Bay ; rdfs:label "Ｗｉｄｅ bay" .
+e:b3 a e:Bay ; rdfs:label "Rene\u0301 Soleil" . e:b4 a e:Bay ; rdfs:label "город" .
+e:b5 a e:Bay ; rdfs:label "Two cities" .
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "uri"),
+    [
+        ("Renee", "e:b1"),
+        ("RENÉE", "e:b1"),
+        ("wide", "e:b2"),
+        ("rene soleil", "e:b3"),
+        ("Город", "e:b4"),
+        ("city", "e:b5"),
+        ("灯塔", "e:height"),
+        ("quantity", "e:Quantity"),
+        ("server", "e:HTTPServer"),
+        ("grosse größe", "e:istGrößeVon"),
+    ],
+)
+def test_a_search_reads_names_as_a_bank_reads_items(bank: Bank, tmp_path: Path, text: str, uri: str) -> None:
+    tools = LibraryTools(bank, open_library(tmp_path, SPELLINGS))
+    assert uri in [row["uri"] for row in tools("g_search", text=text, k=2)["hits"]]
+
+
+@pytest.mark.parametrize("name", ["quantity", "QUANTITIES", "ist Grosse von".replace("ss", "ß"), "istgroßevon"])
+def test_a_class_or_property_is_named_without_its_accents_and_joints(bank: Bank, tmp_path: Path, name: str) -> None:
+    tools = LibraryTools(bank, open_library(tmp_path, SPELLINGS))
+    assert tools("g_describe", resource=name)["kind"] in ("class", "property")
 
 
 def test_what_has_all_words_comes_before_what_has_some(tools: LibraryTools) -> None:

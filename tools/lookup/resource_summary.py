@@ -8,11 +8,11 @@ from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.count_queries import instances_query
-from rbank_es.ontology.prefixes import words_of
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.results import Cell, Row
+from rbank_es.text.stems import stems_in
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference
 from rbank_es.tools.runtime.result_page import value_of
@@ -206,8 +206,9 @@ class ResourceQueries:
         kinds: tuple[Literal["class", "property"], ...] = ("class", "property")
         near = [each for kind in kinds for each in known.nearest(iri or name, kind, limits.NEAREST_NAMES)]
         # The vocabulary ranks by spelling; among its suggestions, shared words are better evidence.
-        wanted = set(words_of(name))
-        near.sort(key=lambda each: -len(wanted & set(words_of(self.names.shorten(each)))))
+        language = self.tables.words.language
+        wanted = set(stems_in(name, language))
+        near.sort(key=lambda each: -len(wanted.intersection(stems_in(self.names.shorten(each), language))))
         return [each for each in near if each in self.tables.classes or each in self.tables.properties][
             : limits.NEAREST_NAMES
         ]

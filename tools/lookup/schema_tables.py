@@ -1,4 +1,4 @@
-"""The schema as tools show it: ranked rows of classes and properties, and searches among them by words.
+"""The schema as tools show it: ranked rows of classes and properties.
 
 Tables are made once per ontology, and cached in memory by the digest of its files. All runs of a process share them.
 """
@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.limits import tool_limits
-from rbank_es.ontology import rdf_names
-from rbank_es.ontology.prefixes import local_name, words_of
+from rbank_es.ontology.prefixes import local_name
 from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.system.forks import undivided
-from rbank_es.tools.lookup.term_names import TermNames, literal, reference
-from rbank_es.tools.runtime.tool_answers import clip
+from rbank_es.text.spelled_words import plain_name
+from rbank_es.tools.lookup.term_names import TermNames
+from rbank_es.tools.lookup.term_words import TermWords
 from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:
@@ -134,14 +135,23 @@ class SchemaTables:
         return [iri for iri in iris if namespace is None or iri.startswith(namespace)]
 
     def named(self, name: str) -> list[str]:
-        """Return classes and properties whose local name or label equals the name, ignoring case."""
-        wanted = name.strip().casefold()
-        if not wanted:
-            return []
-        both: Iterator[ClassInfo | PropertyInfo] = (
-            each for group in (self.classes, self.properties) for each in group.values()
-        )
-        return [each.iri for each in both if wanted in (local_name(each.iri).casefold(), each.label.casefold())]
+        """Return classes and properties whose local name or label is the name but for case; else but for accents, too,
+        and signs between its words.
+        """
+        wanted, meant = name.strip().casefold(), self._by_name.get(plain_name(name), [])
+        exact = (iri for iri in meant if wanted in (local_name(iri).casefold(), self.label(iri).casefold()))
+        return [*exact] or meant
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        both: list[ClassInfo | PropertyInfo] = [*self.classes.values(), *self.properties.values()]
+        names = ((each.iri, {plain_name(local_name(each.iri)), plain_name(each.label)}) for each in both)
+        return _gathered((name, iri) for iri, some in names for name in some if name)
+
+    @cached_property
+    def words(self) -> TermWords:
+        """The words of the terms, for searches."""
+        return TermWords(self.classes.values(), self.properties.values())
 
 
 def known_number(name: str, number: int | None) -> dict[str, int]:
@@ -206,97 +216,3 @@ def _reached(start: str, steps: Mapping[str, Sequence[str]]) -> list[str]:
         edge = [iri for each in edge for iri in steps.get(each, ()) if iri not in found and iri != start]
         found.update(dict.fromkeys(edge))
     return [*found]
-
-
-class TermHit(NamedTuple):
-    """A class, property or individual that a search found, and how well it fits, from 0 to 4."""
-
-    score: float
-    row: dict[str, Any]
-
-
-def search(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
-    """Return the things with the words of a text, best first; among equals, individuals last."""
-    found = [*_terms(tables, text), *_individuals(source, tables, text, most)]
-    return sorted(found, key=lambda hit: -hit.score)
-
-
-def _terms(tables: SchemaTables, text: str) -> list[TermHit]:
-    """Return classes and properties with some of the words in name, label, comment or notes, the most telling first."""
-    wanted = words_of(text)
-    kinds: tuple[tuple[str, Collection[ClassInfo | PropertyInfo]], ...] = (
-        ("class", tables.classes.values()),
-        ("property", tables.properties.values()),
-    )
-    hits: list[TermHit] = []
-    for kind, group in kinds:
-        for each in group:
-            score = _score(wanted, words_of(local_name(each.iri)), words_of(each.label), each.comment, each.notes)
-            row = {
-                "uri": tables.names.shorten(each.iri),
-                "kind": kind,
-                "label": clip(each.label, tool_limits.SHOWN_LABEL_CHARS),
-            }
-            hits += [TermHit(score, row)] if score else []
-    return hits
-
-
-def _score(wanted: list[str], name: list[str], label: list[str], comment: str, notes: Sequence[str]) -> float:
-    """Return how well a term fits: by its name or label, else by its comment, else by a note."""
-    if not wanted:
-        return 0.0
-    best = max(_fit(wanted, name), _fit(wanted, label)) or _fit(wanted, words_of(comment)) / 10
-    # A match in a note alone ranks behind all others.
-    return best or max((_fit(wanted, words_of(note)) for note in notes), default=0.0) / 1_000
-
-
-def _fit(wanted: list[str], words: list[str]) -> float:
-    if words == wanted:
-        return 4.0
-    hits = sum(1.0 if word in words else 0.5 * any(word in each for each in words) for word in wanted)
-    # Among terms with all the words, the shorter name is more likely the one that was meant.
-    return hits / len(wanted) * (2.0 + 1.0 / max(1, len(words))) if hits else 0.0
-
-
-def _individuals(source: Source, tables: SchemaTables, text: str, most: int) -> list[TermHit]:
-    """Return things of the data with all the words in one short text, which is their `label`, or in the local name."""
-    wanted = words_of(text)[: tool_limits.SEARCHED_WORDS]
-    if not wanted or not tables.schema.individuals:
-        return []
-    # The query can't rank, so more rows are read than hits are wanted.
-    rows = most * tool_limits.READ_FOR_A_HIT
-    best: dict[str, tuple[float, str]] = {}
-    for subject, text_cell in source.query(
-        _individuals_query(wanted, rows), rows=rows, timeout_s=tool_limits.LOOK_TIME_S
-    )[1].rows:
-        if subject is None or subject.value in tables.classes or subject.value in tables.properties:
-            continue
-        label = text_cell.value if text_cell is not None else ""
-        fit = max(_fit(wanted, words_of(label)), _fit(wanted, words_of(local_name(subject.value))))
-        best[subject.value] = max(best.get(subject.value, (0.0, "")), (fit, label))
-    return [
-        TermHit(
-            score,
-            {
-                "uri": tables.names.shorten(iri),
-                "kind": "individual",
-                "label": clip(label, tool_limits.SHOWN_LABEL_CHARS),
-            },
-        )
-        for iri, (score, label) in sorted(best.items(), key=lambda found: (len(found[0]), found[0]))
-    ]
-
-
-def _individuals_query(wanted: list[str], rows: int) -> str:
-    """Return a query for things of the data and their short texts that have all the words."""
-    modelling = ", ".join(map(reference, sorted(rdf_names.MODELLING)))
-    in_text, in_name = (
-        " && ".join(f"CONTAINS(LCASE(STR({name})), {literal(word)})" for word in wanted) for name in ("?text", "?name")
-    )
-    most = tool_limits.SEARCHED_TEXT_CHARS
-    return (
-        f"SELECT DISTINCT ?s ?text WHERE {{ ?s a ?class FILTER(isIRI(?s) && ?class NOT IN ({modelling})) "
-        f"{{ ?s ?p ?text FILTER(isLiteral(?text) && STRLEN(STR(?text)) <= {most} && {in_text}) }} "
-        f'UNION {{ ?s a ?any BIND(REPLACE(STR(?s), "^.*[/#]", "") AS ?name) FILTER({in_name}) }} }} '
-        f"ORDER BY ?s ?text LIMIT {rows}"
-    )

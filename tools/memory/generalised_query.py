@@ -15,12 +15,13 @@ from typing import Literal
 import msgspec
 
 from rbank_es.limits import tool_limits
-from rbank_es.ontology.prefixes import Prefixes, choose_prefixes, count_namespaces, local_name, namespace_of, words_of
+from rbank_es.ontology.prefixes import Prefixes, choose_prefixes, count_namespaces, local_name, namespace_of
 from rbank_es.ontology.rdf_names import FORMAL, SKOS, SUBCLASS, TYPE, XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.parsed_query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Token
+from rbank_es.text.spelled_words import apart, runs_of
 
 TYPES = frozenset({TYPE, "http://www.wikidata.org/prop/direct/P31"})
 """Properties that lead from a thing to its class."""
@@ -74,8 +75,8 @@ class Terms:
     def words(self, iri: str) -> str:
         """Return the name of a term in lower case: its label, else its local name."""
         known = self.classes.get(iri) or self.properties.get(iri)
-        found = words_of(known.label) if known is not None else []
-        found = found or words_of(local_name(iri))
+        found = runs_of(apart(known.label)) if known is not None else []
+        found = found or runs_of(apart(local_name(iri)))
         return " ".join(found[: tool_limits.PATTERN_NAME_WORDS])[: tool_limits.PATTERN_NAME_CHARS].strip() or "thing"
 
 

@@ -16,6 +16,15 @@ _RUN = re.compile(rf"[{_DENSE}]+|(?:[^\W_{_DENSE}]|[{_SIGNS}])+")
 _FIRST_DENSE = re.compile(f"[{_DENSE}]").match
 # Accents of Latin, Greek and Cyrillic letters; elsewhere a mark may be a vowel.
 _ACCENTS = re.compile("(?<=[a-z\u0370-\u052f])[\u0300-\u036f]+")
+# Where a name has another word: at an underscore and at a capital, of several capitals at the last one (HTTPServer, but
+# not IRIs). Of any script: a letter that is neither of these has no case.
+_SMALL, _CAPITAL = (
+    "a-z\u00df-\u00f6\u00f8-\u00ff\u03ac-\u03ce\u0430-\u045f",
+    "A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03ab\u0400-\u042f",
+)
+_JOINT = re.compile(
+    rf"_|(?<=[{_SMALL}0-9])(?=[{_CAPITAL}])|(?<=[{_CAPITAL}])(?=[{_CAPITAL}](?!s(?![{_SMALL}]))[{_SMALL}])"
+)
 _ASCII_WORDS = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
 
 LEAST_TYPO_CHARS, LEAST_TWO_TYPO_CHARS = 5, 8
@@ -33,18 +42,38 @@ def composed(text: str) -> str:
 
 
 def spelled(text: str) -> list[str]:
-    """Return the words of a composed text in order, with repetitions, in lower case; of a run without spaces its
+    """Return the words of a text in order, with repetitions, composed and in lower case; of a run without spaces its
     pairs of letters.
     """
     if text.isascii():  # most are: a fifth of the cost
         return text.translate(_ASCII_WORDS).split()
     words: list[str] = []
-    for run in _RUN.findall(text.lower()):
+    for run in runs_of(text):
         if len(run) > 1 and is_dense(run):
             words += map("".join, zip(run, run[1:], strict=False))
         else:
             words.append(run)
     return words
+
+
+def runs_of(text: str) -> list[str]:
+    """Return the words of a text as `spelled` does, but a run without spaces whole."""
+    return _RUN.findall(composed(text).lower())
+
+
+def name_words(name: str) -> list[str]:
+    """Return the words of a name or a sentence, in lower case: `hasPoint` and `Air_Flow_Sensor` have several."""
+    return spelled(apart(name))
+
+
+def apart(name: str) -> str:
+    """Return a name composed, with a blank between its words."""
+    return _JOINT.sub(" ", composed(name))
+
+
+def plain_name(name: str) -> str:
+    """Return the letters and digits of a name, in lower case and without accents: all its spellings share them."""
+    return "".join(map(fold, spelled(name)))
 
 
 def fold(word: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from rbank_es import limits
 from rbank_es.data import shipped
 from rbank_es.errors import BadPolicy
-from rbank_es.policies.spelled_words import fold, is_dense
+from rbank_es.text.spelled_words import fold, is_dense, name_words
 
 STEMMER = "3.1.1"
 """The release of `snowballstemmer` whose stems `bm25-3` goes by."""
@@ -102,8 +102,9 @@ def require_stemmer() -> None:
     if found != STEMMER:
         there = "none" if found is None else found
         raise BadPolicy(
-            f"bm25-3 reads words by snowballstemmer {STEMMER}, and {there} is installed: another release finds other "
-            f"items. Install it (pip install snowballstemmer=={STEMMER}), or put bm25-2 in force"
+            f"bm25-3 and searches of an ontology read words by snowballstemmer {STEMMER}, and {there} is installed: "
+            f"another release finds other things. Install it (pip install snowballstemmer=={STEMMER}); a bank may put "
+            "bm25-2 in force instead"
         )
 
 
@@ -146,3 +147,8 @@ class Stems(dict[str, str]):
 def stems_of(language: str) -> Stems:
     """Return the stems of a language, which the whole process shares."""
     return Stems(language)
+
+
+def stems_in(name: str, language: str) -> list[str]:
+    """Return the stems of the words of a name or a sentence, in order; a name has those of its parts."""
+    return [*map(stems_of(language).__getitem__, name_words(name))]
