@@ -55,12 +55,11 @@ class BankMiddleware(AgentMiddleware):
     # ---------------------------------------------------------------- beginning and end
 
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:
-        """Begin a run and recall for it. Raises as `Bank.record` and `AgentRun.recall`."""
+        """Begin a run and recall for it. Raises as `AgentRun.begin_with_recall`."""
         # A run that was paused, and whose thread goes on with something else.
         self._open.drop(state.get("rbank_run") or "")
-        run = self._open.begin(_text(_last(state, "human")), **self._facts)
+        run, _ = self._open.begin(_text(_last(state, "human")), **self._facts)
         _ends.watch(run)
-        run.recall()
         return {"rbank_run": run.id}
 
     async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any]:

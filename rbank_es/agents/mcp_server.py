@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from socket import socket
 from typing import Any, Literal
@@ -40,6 +40,8 @@ _PROMPT = "use-the-bank"
 @contextmanager
 def served_tools(bank: Bank, *, read_only: bool) -> Iterator[BankTools]:
     """Give the tools of a bank, and end the open runs afterwards."""
+    with suppress(ImportError):  # a search loads it once many were made: a host would wait 0.1 s for that one
+        import numpy  # noqa: F401
     tools = BankTools(bank, writes=not read_only)
     try:
         yield tools

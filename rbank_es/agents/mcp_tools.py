@@ -230,8 +230,11 @@ class BankTools:
     # ---------------------------------------------------------------- tools that write
 
     def _recall(self, given: RecallArguments) -> dict[str, Any]:
-        run = self._running(given.run) if given.run else self._begun(given)
-        lessons = run.recall(given.question)
+        if given.run:
+            run = self._running(given.run)
+            lessons = run.recall(given.question)
+        else:
+            run, lessons = self._open.begin(given.question, domain=given.domain or None, executor="mcp")
         items = [{"id": item.id, "title": item.title, "polarity": item.polarity} for item in lessons.items]
         return {"run": run.id, "position": lessons.position, "lessons": lessons.text, "items": items}
 
@@ -265,9 +268,6 @@ class BankTools:
         drawn = from_proposals(proposals_of(self._bank, judged.run), judgment)
         if drawn is not None:
             consolidate(self._bank, [replace(drawn, pending=True).event()])
-
-    def _begun(self, given: RecallArguments) -> AgentRun:
-        return self._open.begin(given.question, domain=given.domain or None, executor="mcp")
 
     def _running(self, id: str) -> AgentRun:
         run = self._open.get(id)

@@ -10,7 +10,7 @@ from rbank_es.limits import agent_limits
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.bank.agent_run import AgentRun
+    from rbank_es.bank.agent_run import AgentRun, Lessons
 
 
 class OpenRuns:
@@ -22,20 +22,20 @@ class OpenRuns:
         self._runs: OrderedDict[str, AgentRun] = OrderedDict()
         self._lock, self._closed = Lock(), False
 
-    def begin(self, task: str, **facts: Any) -> AgentRun:
-        """Begin a run, as `Bank.record`; the run used longest ago ends where too many are open.
+    def begin(self, task: str, **facts: Any) -> tuple[AgentRun, Lessons]:
+        """Begin a run, as `Bank.record`, and recall for it; the run used longest ago ends where too many are open.
 
         After `close` the new one ends at once: a call that its host gave up may still be under way on its thread.
         """
         run = self._bank.record(task, **facts)
-        run.__enter__()
+        lessons = run.begin_with_recall()
         with self._lock:
             self._runs[run.id] = run
             full = self._closed or len(self._runs) > agent_limits.OPEN_RUNS
             left = [self._runs.popitem(last=False)[1]] if full else []
         for each in left:
             each.__exit__(None, None, None)
-        return run
+        return run, lessons
 
     def get(self, id: str) -> AgentRun | None:
         """Return an open run, which counts as a use; None for any other."""

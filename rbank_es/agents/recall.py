@@ -5,7 +5,7 @@ The searches are exact for `check(retrievals=True)`, whoever writes beside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -35,8 +35,15 @@ if TYPE_CHECKING:
     from rbank_es.projections.view import View
 
 
-_projected: WeakKeyDictionary[Bank, int] = WeakKeyDictionary()
-"""The position to which a recall in this process brought the read models of a bank last."""
+class LastSearch(NamedTuple):
+    """The position of the view that a recall searched, and the position up to which no later event changes that."""
+
+    view: int
+    unchanged: int
+
+
+_searched_last: WeakKeyDictionary[Bank, LastSearch] = WeakKeyDictionary()
+"""What the last recall of this process searched in each bank."""
 
 
 class Recall(NamedTuple):
@@ -47,13 +54,13 @@ class Recall(NamedTuple):
     context: ContextBuilt
 
 
-def recall(bank: Bank, question: str, **facts: Any) -> tuple[Lessons, ContextBuilt]:
+def recall(bank: Bank, question: str, *, first: Sequence[Event] = (), **facts: Any) -> tuple[Lessons, ContextBuilt]:
     """Find and record the lessons of a run as `find_recall` does; return them, and the context that the run has then.
 
-    Raises as `find_recall` and `Bank.append`.
+    Events that change no search may come `first`, in the same group. Raises as `find_recall` and `Bank.append`.
     """
     found = find_recall(bank, question, **facts)
-    append_recall(bank, found)
+    append_recall(bank, found._replace(events=(*first, *found.events)))
     return found.lessons, found.context
 
 
@@ -94,27 +101,28 @@ def _searched(bank: Bank, position: int) -> Iterator[View]:
     To bring the read models up to date takes longer than all else, so the view may be of an earlier position, if what
     was recorded since changes no search.
     """
-    point = _projected.get(bank) or bank.read_models().position(bank.log)
-    if point and position - point <= agent_limits.RECALL_TAIL_EVENTS:
+    point, unchanged = _searched_last.get(bank) or (bank.read_models().position(bank.log) or 0,) * 2
+    if 0 < point <= position <= point + agent_limits.RECALL_TAIL_EVENTS:
         with bank.as_of(point) as view:
-            if not _is_changed(bank, view, position):
-                _projected[bank] = point
+            if not _is_changed(bank, view, unchanged, position):
+                _searched_last[bank] = LastSearch(point, max(unchanged, position))
                 yield view
                 return
     # A bank whose read models can't be written is searched in a temporary copy.
     with suppress(ProjectionError, LogError, OSError):
-        _projected[bank] = min(bank.project().position, position)
+        point = min(bank.project().position, position)
+        _searched_last[bank] = LastSearch(point, point)
     with bank.as_of(position) as view:
         yield view
 
 
-def _is_changed(bank: Bank, view: View, upto: int) -> bool:
-    """Return whether a search at a position may find anything else than in a view of an earlier one."""
+def _is_changed(bank: Bank, view: View, after: int, upto: int) -> bool:
+    """Return whether the events between two positions may change what a search in an earlier view finds."""
     policy = view.retrieval_policy()
     by_words = not policy.weighs_outcomes and policy.level_bound(1) is None
     silent, judged = SILENT_EVENTS_FOR_WORDS if by_words else SILENT_EVENTS, set[str]()
     # By types, because to skip a line takes a hundredth of the time of decoding it, and most are silent.
-    for event in bank.events(after=view.position, point=upto, types=event_types().keys() - silent):
+    for event in bank.events(after=after, point=upto, types=event_types().keys() - silent):
         if not by_words or not isinstance(event, RunJudged | JudgmentOverruled):
             return True
         judged.add(event.run)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import RLock
 from types import TracebackType
@@ -58,6 +58,7 @@ from rbank_es.system.forks import told_of_forks
 from rbank_es.system.registry import Registry
 
 Client = TypeVar("Client")
+Result = TypeVar("Result")
 
 told_of_runs: list[Callable[[VerdictActs, AgentRun], object]] = []
 """Who is told of each run that begins in this process, and of its bank: the plugin of pytest, while it has a bank."""
@@ -110,7 +111,7 @@ class AgentRun:
         self._lock, self._process = RLock(), os.getpid()
         self._start_id, self._end_id = bank.log.new_id(), bank.log.new_id()
         self._mark: WriterMark | None = None
-        self._began, self._ended = False, False
+        self._began, self._left, self._ended = False, False, False
         self._steps, self._began_s = 0, 0.0
         self._context: ContextBuilt | None = None
         self._calls = ModelCalls(bank, self.id, self._facts["model"])
@@ -139,14 +140,27 @@ class AgentRun:
     # ---------------------------------------------------------------- beginning and end
 
     def __enter__(self) -> Self:
+        self._begin(lambda started: self._bank.append(started))
+        return self
+
+    def begin_with_recall(self) -> Lessons:
+        """Begin the run as `with` does, and recall for its task, in one group: the disk is waited for once.
+
+        For what can't use a `with`: `__exit__` ends the run, also where this was not called or raised.
+        """
+        return self._begin(lambda started: self._recall(self.task, first=(started,)))
+
+    def _begin(self, record: Callable[[RunStarted], Result]) -> Result:
+        """Record the start, perhaps with more, and return what that returns."""
         with self._lock:
             self._require_own_process()
-            if self._began:
-                raise BadInput(f"the run {self.id} has begun already; bank.record(task) makes another")
+            if self._began or self._left:
+                done = "was left before it began" if self._left else "has begun already"
+                raise BadInput(f"the run {self.id} {done}; bank.record(task) makes another")
             close_left_runs(self._bank)
             self._mark, self._began_s = WriterMark(self._bank, self.id), time.perf_counter()
             try:
-                self._bank.append(self._started())
+                recorded = record(self._started())
                 self._began = True
                 for told in told_of_runs:
                     told(self._bank, self)
@@ -154,13 +168,18 @@ class AgentRun:
                 # An interruption may come when the start is on disk, and no `with` would end the run then.
                 self._left_by(error, only_if_begun=True)
                 raise
-        return self
+        return recorded
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # A child that was forked inside of the `with` leaves the run to its parent.
-        if self._ended or os.getpid() != self._process:
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            # Whoever is beginning it on another thread finds that it was left.
+            self._left = not self._began
+        if self._left or self._ended:
             return
         if error is not None:
             self._left_by(error)
@@ -251,19 +270,22 @@ class AgentRun:
         asked = self.task if question is None else question
         if not isinstance(asked, str):
             raise BadInput(f"a question is a text, and {type(asked).__name__} was given")
-        asked = recorded_text(asked, secrets()).text
         with self._lock:
             self._require_running("recall")
-            lessons, self._context = _PARTS.get("recall")(
-                self._bank,
-                asked,
-                run=self.id,
-                domain=self._facts["ontology"],
-                level=self._facts["level"],
-                before=self._context,
-            )
-            self._calls.recall(_texts_of(lessons))
-            return cast("Lessons", lessons)
+            return self._recall(asked)
+
+    def _recall(self, question: str, *, first: Sequence[Event] = ()) -> Lessons:
+        lessons, self._context = _PARTS.get("recall")(
+            self._bank,
+            recorded_text(question, secrets()).text,
+            first=first,
+            run=self.id,
+            domain=self._facts["ontology"],
+            level=self._facts["level"],
+            before=self._context,
+        )
+        self._calls.recall(_texts_of(lessons))
+        return cast("Lessons", lessons)
 
     def tool(
         self,

@@ -144,8 +144,7 @@ def test_runs_that_nobody_reported_end_as_unfinished(bank: Bank) -> None:
 def test_a_call_that_outlives_its_server_leaves_no_run_open(bank: Bank, tools: BankTools) -> None:
     """Its host went away: the thread of the call goes on a little longer than the server."""
     tools.close()
-    with pytest.raises(BadInput, match="has ended"):
-        tools.call("recall", {"question": QUESTION})
+    tools.call("recall", {"question": QUESTION})
     assert [row.error_code for row in bank.runs().rows] == ["unfinished"]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.agents.recall import append_recall, find_recall
@@ -552,6 +553,40 @@ def test_a_recall_that_is_recorded_behind_another_writer_names_what_it_searched(
         assert checked is not None and checked.checked == 2
         assert run.recall().added == tuple(id for id in found.lessons.added if id != found.lessons.added[0])
         run.finish()
+
+
+def test_a_run_that_begins_with_its_recall_is_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same events as one that recalls in its `with`, and its search can be repeated as well."""
+    with bank_of_lamps() as bank:
+        groups, append = list[int](), bank.log.append
+
+        def counted(events: Any, **given: Any) -> Any:
+            groups.append(len(events))
+            return append(events, **given)
+
+        monkeypatch.setattr(bank.log, "append", counted)
+        run = bank.record(TASK)
+        lessons = run.begin_with_recall()
+        assert len(groups) == 1
+        run.finish("hall")
+        with bank.record(TASK) as other:
+            position = bank.position
+            assert other.recall() == replace(lessons, position=position)
+            other.finish("hall")
+        first, second = ([type(each) for each in events_of(bank, each).events] for each in (run, other))
+        assert first == second and groups[0] == len(first) - 1
+        checked = bank.check(retrievals=True).retrievals
+        assert checked is not None and (checked.checked, checked.different) == (4, ())
+
+
+def test_a_run_that_was_left_before_it_began_begins_no_more() -> None:
+    """An asynchronous agent is cancelled while a thread begins its run: whichever is first, no run stays open."""
+    with bank_of_lamps() as bank:
+        run = bank.record(TASK)
+        run.__exit__(None, None, None)
+        with pytest.raises(BadInput, match="was left before it began"):
+            run.begin_with_recall()
+        assert not any(isinstance(event, RunStarted | RunFinished) for event in bank.events())
 
 
 def test_a_recall_sees_what_was_taken_back_and_learned_since_the_last(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.log import Erasing
@@ -53,6 +54,25 @@ def test_an_id_is_found_while_another_thread_erases(
             found, is_line = paused_at(line, [index], lambda log=log: log.seq_of_id(event_id(2)), erase)
         assert found == 2
     assert line > 10
+
+
+@pytest.mark.parametrize("segment_bytes", [LAST, CLOSED])
+def test_an_id_that_was_made_here_and_appended_elsewhere_is_found(
+    segment_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what was written since it was made is searched: by whomever, in this segment or in later ones."""
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", segment_bytes)
+    make_log(tmp_path / "bank")
+    with FileLog.open(tmp_path / "bank") as log, FileLog.open(tmp_path / "bank") as other:
+        log.append([note("one more")])
+        made = [log.new_id() for _ in range(8)]
+        events = [replace(note(f"mine {number}"), id=id) for number, id in enumerate(made)]
+        for event in events:
+            other.append([event])
+        assert [log.seq_of_id(id) for id in made] == [*range(7, 15)]
+        assert log.append([events[3]]).duplicate
+        log.erase(Erasing(events=frozenset({3})), reason="test")
+        assert [log.seq_of_id(id) for id in made] == [*range(7, 15)]
 
 
 def fork_at_each_line(place: Path, segment_bytes: int) -> None:

@@ -234,7 +234,8 @@ class Writer(disk.ProcessCache):
 
     def new_id(self) -> str:
         """Return a fresh UUIDv7."""
-        return groups.new_id(self._clock, self._entropy)
+        tail = self._heads.tail  # before the id is made, because afterwards somebody may append it
+        return self.ids.noted(groups.new_id(self._clock, self._entropy), tail)
 
     def _prepare(self, events: Sequence[Event]) -> list[Prepared]:
         return groups.prepare_new(events, self._clock, self._entropy, self._texts.holds, self._texts.read)
