@@ -106,14 +106,15 @@ def write_guide(
 ) -> Guide:
     """Have an agent write a guide to the source and record it, or return the one written under the same settings.
 
-    `complete`, a function from a prompt's text to a reply's text, takes the place of the models in `settings`, which
-    may be None then. `again` always writes another one; `options` go to `run_closed_loop`. Raises `BadInput` without
-    both, `LoopStopped` if the agent submitted no text, and as `run_closed_loop` does.
+    `complete`, a function from a prompt's text to a reply's text, takes the place of the models in `settings`. These
+    may be None then: the agent calls tools, and runs no code. `again` always writes another one; `options` go to
+    `run_closed_loop`. Raises `BadInput` without both, `LoopStopped` if the agent submitted no text, and as
+    `run_closed_loop` does.
     """
     if complete is not None:
         model = choice_of(complete)
         settings = msgspec.structs.replace(
-            settings or LoopSettings(lm=model, iterations=limits.GUIDE_ITERATIONS), lm=model
+            settings or LoopSettings(lm=model, executor="tools", iterations=limits.GUIDE_ITERATIONS), lm=model
         )
         options["model_for"] = lambda role, choice: complete
     if settings is None:

@@ -1,26 +1,32 @@
 """The model that is a function of the caller's own, from a prompt's text to a reply's text.
 
 The prompt is the texts of all messages in order, a blank line between two: the instructions first; before an earlier
-reply of the model's own stands the line `Your last reply:`.
+reply of the model's own stands the line `Your last reply:`. Tools that it may call stand behind the instructions,
+a line of JSON each; its reply calls one as JSON, and so do its earlier replies in the prompt.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+from msgspec import json
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.models.answer_bounds import run_within
 from rbank_es.models.choice import FUNCTION, LmChoice
-from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
+from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse, canonical
 from rbank_es.models.model_call import ModelAnswer, Question, Try, failed, said_by
 
 Complete = Callable[[str], str]
 """A function from a prompt's text to a reply's text."""
 
 LAST_REPLY = "Your last reply:"
+CALLING = """\
+The tools, a line of JSON each. To call one, reply with nothing but {"name": "THE TOOL", "arguments": {…}}; to call
+several, with a list of such objects."""
 
 
 def choice_of(complete: Complete) -> LmChoice:
@@ -66,10 +72,22 @@ class FunctionModel:
 
 
 def prompt_of(request: LmRequest) -> str:
-    """Return the messages of a request as one text."""
+    """Return the messages of a request as one text, with its tools."""
     said = [
         f"{LAST_REPLY}\n{text}" if message.role == "assistant" else text
         for message in request.messages
-        for text in ["".join(str(part.get("text", "")) for part in message.parts)]
+        for text in ["\n".join(_texts_of(message))]
     ]
-    return "\n\n".join([*([str(request.system)] if request.system else []), *said])
+    tools = "\n".join([CALLING, *map(canonical, request.tools)]) if request.tools else ""
+    return "\n\n".join(filter(None, [str(request.system or ""), tools, *said]))
+
+
+def _texts_of(message: LmMessage) -> Iterator[str]:
+    for part in message.parts:
+        if part.get("type") == "tool_call":
+            yield json.encode({"name": part["name"], "arguments": part["input"]}).decode()
+        elif part.get("type") == "tool_result":
+            answer = "".join(str(each.get("text", "")) for each in part["content"])
+            yield f"{part['name']} answered: {answer}"
+        else:
+            yield str(part.get("text", ""))

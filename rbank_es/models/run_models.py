@@ -153,10 +153,8 @@ class Lms:
     def takes_tools(self, role: Role) -> bool | None:
         """Return whether a role's model takes tool calls: by a look at its server at most; None where nobody knows.
 
-        An engine of the caller's own is taken at its word; a function from text to text has none.
+        An engine of the caller's own is taken at its word; a function reads the tools in its prompt.
         """
-        if isinstance(self._by_role.get(role) or self._by_role["agent"], FunctionModel):
-            return False
         return self.traits(role).tools if self._live and not self.choice(role).scripted else True
 
     def converse(

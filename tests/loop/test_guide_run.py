@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -49,18 +50,28 @@ def test_the_whole_text_is_kept_with_the_run_that_made_it_and_later_runs_see_a_s
 
 
 def test_a_function_writes_a_guide_in_the_place_of_named_models(tmp_path: Path) -> None:
-    asked: list[str] = []
+    """By tools that it calls in words, of which its prompt has the manual, and without dspy."""
+    asked, replies = (
+        list[str](),
+        [
+            "What is there?",
+            json.dumps({"name": "g_stats", "arguments": {}}),
+            json.dumps({"name": "SUBMIT", "arguments": {"answer": TEXT, "evidence": []}}),
+        ],
+    )
 
     def complete(prompt: str) -> str:
         asked.append(prompt)
-        said = f"SUBMIT(answer={TEXT!r}, sparql='', evidence={{}})"
-        return f"[[ ## reasoning ## ]]\nWrite.\n\n[[ ## code ## ]]\n```python\n{said}\n```\n\n[[ ## completed ## ]]"
+        return replies[len(asked) - 1]
 
     with quick(tmp_path / "bank") as bank:
-        made = write_guide(bank, None, source(), complete=complete, interpreters=local)
-        assert (made.text, made.lm_calls, len(asked)) == (TEXT, 1, 1) and "Write a guide to this ontology" in asked[0]
-        assert [call.model for call in of_type(bank, LmCalled)] == ["function:complete"]
-        assert write_guide(bank, None, source(), complete=complete, interpreters=local).how == "known"
+        made = write_guide(bank, None, source(), complete=complete)
+        assert (made.text, made.lm_calls) == (TEXT, 3)
+        assert "Write a guide to this ontology" in asked[0] and '"name":"SUBMIT"' in asked[0]
+        assert "it calls no tool" in asked[1]
+        assert 'Your last reply:\n{"name":"g_stats","arguments":{}}\n\ng_stats answered: {"ok": true' in asked[2]
+        assert [call.model for call in of_type(bank, LmCalled)] == ["function:complete"] * 3
+        assert write_guide(bank, None, source(), complete=complete).how == "known"
         with pytest.raises(BadInput, match="settings with a model, or complete"):
             write_guide(bank, None, source())
 
