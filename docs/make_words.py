@@ -19,7 +19,7 @@ from rbank_es.answers.shared.answer_schema import answer_fields
 from rbank_es.answers.shared.glossary_entries import GlossaryEntry, entry_of
 from rbank_es.bank import Bank
 from rbank_es.exchange.people_database import write_people_database
-from rbank_es.projections import view_names
+from rbank_es.projections import view_texts
 
 DOCUMENT = Path(__file__).resolve().parent / "words.md"
 INTRODUCTION = """\
@@ -51,7 +51,7 @@ def places() -> Iterator[Place]:
         for field in answer_fields(question):
             yield Place(field.name, field.entry, question, None)
     with Bank.create("memory:") as bank, bank.live() as view:
-        columns = [(name, column) for name in view_names() for column in view.columns(name)]
+        columns = [(name, column) for name in view_texts() for column in view.columns(name)]
         columns += _columns_for_people(bank)
     for name, column in dict.fromkeys(columns):
         yield Place(column, entry_of(column, name), None, name)

@@ -4,6 +4,6 @@
 file per bank; `View` reads them, now or at an earlier position.
 """
 
-from rbank_es.projections.projection import PROJECTIONS, Projection, all_projections, chosen_projections, view_names
+from rbank_es.projections.projection import PROJECTIONS, Projection, all_projections, chosen_projections, view_texts
 
-__all__ = ["PROJECTIONS", "Projection", "all_projections", "chosen_projections", "view_names"]
+__all__ = ["PROJECTIONS", "Projection", "all_projections", "chosen_projections", "view_texts"]

@@ -232,13 +232,8 @@ def chosen_projections(only: Collection[str] | None) -> tuple[Projection, ...]:
     return tuple(PROJECTIONS.get(name) for name in dict.fromkeys(only))
 
 
-def view_names() -> tuple[str, ...]:
-    """Return the names of all views, which people and programs read."""
-    return tuple(view_texts())
-
-
 def view_texts() -> dict[str, str]:
-    """Return the SQL of all views by name."""
+    """Return the SQL of all views, which people and programs read, by name."""
     return {name: text for projection in all_projections() for name, text in projection.views.items()}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -106,15 +106,24 @@ class ReadModels(ProcessCache):
 
     def position(self, log: EventLog | None = None) -> int:
         """Return the position to which the file has all read models, of a log; 0 where there is a doubt about any."""
-        with suppress(sqlite3.Error), closing(builder.connect(self.path, "ro")) as connection:
-            return max(0, self._reached(connection, log, all_projections()))
-        return 0
+        if (found := self._opened(log)) is None:
+            return 0
+        found[0].close()
+        return found[1]
 
-    def _reached(self, connection: sqlite3.Connection, log: EventLog | None, chosen: Sequence[Projection]) -> int:
-        """Return the position of some projections in the file; -1 where there is a doubt about any in it."""
-        points = builder.checkpoints_in(connection)
-        doubtful = not self._is_believed() or builder.doubts_of(connection, points, log)
-        return -1 if doubtful else min(points[projection.name].position for projection in chosen)
+    def _opened(
+        self, log: EventLog | None, chosen: Sequence[Projection] | None = None
+    ) -> tuple[sqlite3.Connection, int] | None:
+        """Return a connection to the file, which the caller closes, and the position of some projections, by default of
+        all; None where there is a doubt about any of them. Raises as `builder.doubts_of`."""
+        read = all_projections() if chosen is None else chosen
+        with suppress(sqlite3.Error), ExitStack() as stack:
+            connection = stack.enter_context(closing(builder.connect(self.path, "ro")))
+            points = builder.checkpoints_in(connection)
+            if self._is_believed() and not builder.doubts_of(connection, points, log, read):
+                stack.pop_all()
+                return connection, min(points[projection.name].position for projection in read)
+        return None
 
     def _is_believed(self) -> bool:
         return not self.sealed or builder.wait_for_seal(self.path)
@@ -135,8 +144,8 @@ class ReadModels(ProcessCache):
         """
 
         def work() -> Applied:
-            chosen, target = chosen_projections(only), _target(log, upto)
-            applied = self._as_it_is(log, chosen, target)
+            chosen = chosen_projections(only)
+            applied = self._as_it_is(log, chosen, _target(log, upto))
             return applied if applied is not None else self._write(log, upto, chosen, {}, on_batch)
 
         return _without_failing(work)
@@ -159,25 +168,21 @@ class ReadModels(ProcessCache):
 
         return _without_failing(work)
 
-    def caught_up(self, log: EventLog) -> View:
-        """Return a view of the log's head; first bring the file up to it, if it isn't and can be written."""
-        view = self._kept_view(self._key(log.position(), log))
-        if view is not None:
-            return view
-        # Where the file can't be written, the view is of a temporary copy.
-        with suppress(ProjectionError, LogError, OSError):
-            self.catch_up(log)
-        return self.as_of(log.position(), log)
+    def caught_up(self, log: EventLog, seq: int | None = None) -> View:
+        """Return a view of a position, by default the log's head, as `as_of` does; first bring the file up to the head,
+        if it isn't and can be written. Raises `BadPoint` beyond the log's end."""
+        return self.as_of(log.position() if seq is None else seq, log, writing=True)
 
     def live(self) -> View:
         """Return a view of the newest position of the file."""
         return self.as_of(self.position())
 
-    def as_of(self, seq: int, log: EventLog | None = None) -> View:
-        """Return a view of the bank as it was at position `seq`; close it after use. It never writes to the bank.
+    def as_of(self, seq: int, log: EventLog | None = None, *, writing: bool = False) -> View:
+        """Return a view of the bank as it was at position `seq`; close it after use. It never writes to the log.
 
         With a `log`, a file that is missing, doubtful or behind `seq` is completed in a copy in memory, which is
         dropped with the view. Without one, that raises `ProjectionError`. Raises `BadPoint` beyond the log's end.
+        `writing`: first bring the file up to the log's head, if it can be written.
         """
         if seq < 0 or (log is not None and seq > log.position()):
             raise BadPoint(str(seq), f"the log ends at position {log.position() if log else 0:,}")
@@ -185,7 +190,15 @@ class ReadModels(ProcessCache):
         view = self._kept_view(key)
         if view is not None:
             return view
-        connection = _without_failing(lambda: self._any_connection(seq, log))
+        found = self._opened(log)
+        if writing and log is not None and (found is None or found[1] < log.position()):
+            if found is not None:
+                found[0].close()
+            # Where the file can't be written, the view is of a temporary copy.
+            with suppress(ProjectionError, LogError, OSError):
+                self.catch_up(log)
+            return self.as_of(seq, log)
+        connection = _without_failing(lambda: self._any_connection(seq, log, found))
         from rbank_es.projections.view import View  # on use: who only writes needs no searches
         from rbank_es.projections.view_rows import ViewConnection
 
@@ -213,15 +226,8 @@ class ReadModels(ProcessCache):
 
     def sound(self, log: EventLog, *names: str) -> tuple[sqlite3.Connection, int] | None:
         """Return a connection, which the caller closes, and the position of some projections; None on a doubt."""
-        try:
-            connection = builder.connect(self.path, "ro")
-        except sqlite3.Error:
-            return None
-        with suppress(sqlite3.Error, LogError, OSError):
-            points = builder.checkpoints_in(connection)
-            if self._is_believed() and not builder.doubts_of(connection, points, log, map(PROJECTIONS.get, names)):
-                return connection, min(points[name].position for name in names)
-        connection.close()
+        with suppress(LogError, OSError):
+            return self._opened(log, [PROJECTIONS.get(name) for name in names])
         return None
 
     def _look_up_by(self, connection: sqlite3.Connection | None) -> None:
@@ -266,40 +272,32 @@ class ReadModels(ProcessCache):
         while len(self._kept) >= VIEWS_KEPT:
             yield self._kept.pop(next(iter(self._kept)))
 
-    def _any_connection(self, seq: int, log: EventLog | None) -> sqlite3.Connection:
-        """Return a connection to rows of a position, made in memory if need be. Raises `ProjectionError`."""
-        connection = self._connection(seq, log)
-        if connection is not None:
-            return connection
+    def _any_connection(
+        self, seq: int, log: EventLog | None, found: tuple[sqlite3.Connection, int] | None
+    ) -> sqlite3.Connection:
+        """Return a connection to rows of a position: that to the file, or one to rows made in memory, in its place.
+
+        Raises `ProjectionError`.
+        """
+        if found is not None and found[1] >= seq:
+            return found[0]
         if log is None:
+            if found is not None:
+                found[0].close()
             raise ProjectionError(
                 f"the read models in {self.path} are missing, broken or behind position {seq:,}; "
                 "run: rbank-es project BANK"
             )
-        return _built_in_memory(log, seq)
-
-    def _connection(self, seq: int, log: EventLog | None) -> sqlite3.Connection | None:
-        """Return a connection to the file, or to a completed copy of it in memory; None if neither can be had."""
-        try:
-            connection = builder.connect(self.path, "ro")
-        except sqlite3.Error:
-            return None
-        try:
-            reached = self._reached(connection, log, all_projections())
-            if reached >= seq:
-                return connection
-            if reached >= 0 and log is not None:
-                return _completed_copy(connection, log, seq)
-        except sqlite3.Error:
-            pass  # a broken file, or a journal that only a writer may play back: the caller builds a copy
-        connection.close()
-        return None
+        return _in_memory(log, seq, None if found is None else found[0])
 
     def _as_it_is(self, log: EventLog, chosen: Sequence[Projection], target: int) -> Applied | None:
         """Return the result if there is nothing to do; neither locks nor writes."""
-        with suppress(sqlite3.Error), closing(builder.connect(self.path, "ro")) as connection:
-            # A doubt about any projection sends the caller to the writer, which names the reason.
-            here = self._reached(connection, log, chosen)
+        # A doubt about any projection sends the caller to the writer, which names the reason.
+        if (found := self._opened(log)) is None:
+            return None
+        with suppress(sqlite3.Error), closing(found[0]) as connection:
+            points = builder.checkpoints_in(connection)
+            here = min(points[projection.name].position for projection in chosen)
             if here >= target and builder.views_in(connection) == builder.declared_views():
                 return Applied(position=here)
         return None
@@ -476,24 +474,21 @@ def _target(log: EventLog, upto: int | None) -> int:
     return position if upto is None else upto
 
 
-def _completed_copy(connection: sqlite3.Connection, log: EventLog, seq: int) -> sqlite3.Connection:
-    copy = builder.in_memory()
+def _in_memory(log: EventLog, seq: int, begun: sqlite3.Connection | None) -> sqlite3.Connection:
+    """Return the rows of a position in memory: those of a connection, which is closed, and of the events behind them;
+    all built anew where there is none, or where it can't be read."""
+    made = builder.in_memory()
     try:
-        with closing(connection):
-            connection.backup(copy)
-        # All of them: views join tables of several projections.
-        builder.advance(copy, log, all_projections(), seq, log.erasures(), lasting=False)
-        return copy
-    except BaseException:
-        copy.close()
-        raise
-
-
-def _built_in_memory(log: EventLog, seq: int) -> sqlite3.Connection:
-    connection = builder.in_memory()
-    try:
-        builder.build(connection, log, all_projections(), all_projections(), seq, log.erasures(), lasting=False)
-        return connection
-    except BaseException:
-        connection.close()
+        if begun is not None:
+            with closing(begun):
+                begun.backup(made)
+            # All of them: views join tables of several projections.
+            builder.advance(made, log, all_projections(), seq, log.erasures(), lasting=False)
+        else:
+            builder.build(made, log, all_projections(), all_projections(), seq, log.erasures(), lasting=False)
+        return made
+    except BaseException as error:
+        made.close()
+        if begun is not None and isinstance(error, sqlite3.Error):
+            return _in_memory(log, seq, None)
         raise

@@ -308,10 +308,10 @@ class View(ViewRows):
 
         return retrieval_policy(self.policy_choice("retrieval"))
 
-    def policy_choice(self, kind: PolicyKind) -> PolicyChoice | None:
-        """Return the record of the policy of a kind that is in force, None where there is none."""
+    def policy_choice(self, kind: PolicyKind, seq: int | None = None) -> PolicyChoice | None:
+        """Return the record of the policy of a kind that is in force, or was at an earlier position; None without."""
         with self._reading() as connection:
-            row = connection.execute(_POLICY, {"kind": kind, "seq": self.position}).fetchone()
+            row = connection.execute(_POLICY, {"kind": kind, "seq": self.position if seq is None else seq}).fetchone()
         return None if row is None else _choice(kind, *row)
 
     def _chosen(self, query: str, k: int, filters: Filters, policy: RetrievalPolicy) -> tuple[list[FoundItem], Choice]:

@@ -19,7 +19,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, ProjectionError, ProjectionTimeout
-from rbank_es.projections import Projection, all_projections, view_names
+from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.paged_view import OF_RUN, PagedView, RowCondition, RowPage, Value, contains_all, parameters_of
 from rbank_es.projections.projection import Table, paged_views, view_texts
 from rbank_es.state.proportion import wilson_end
@@ -121,14 +121,15 @@ class ViewRows:
 
         Raises `BadInput` for a view or column that doesn't exist, `ProjectionError` if the file can't be read.
         """
-        if view not in view_names():
-            raise BadInput(f"there is no view {view!r}; there are: {', '.join(view_names())}")
+        texts = view_texts()
+        if view not in texts:
+            raise BadInput(f"there is no view {view!r}; there are: {', '.join(texts)}")
         columns = self.columns(view)
         unknown = [name for name in equal if name not in columns]
         if unknown:
             raise BadInput(f"{view} has no column {unknown[0]!r}; it has: {', '.join(columns)}")
         where = " AND ".join(f'"{name}" IS :{name}' for name in equal)
-        text = view_texts()[view]
+        text = texts[view]
         # The view's own SQL for one run, because through the view all other runs would be counted too.
         source = f"({text.replace(OF_RUN, 'WHERE run = :run')})" if "run" in equal and OF_RUN in text else view
         with self._shadowing() as connection:

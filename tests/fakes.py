@@ -12,7 +12,7 @@ import msgspec
 from rbank_es.events import Event, Ref, type_of
 from rbank_es.events.event import Candidate, Text
 from rbank_es.events.items import ItemText
-from rbank_es.projections import all_projections, view_names
+from rbank_es.projections import all_projections, view_texts
 from rbank_es.projections.view import View
 
 
@@ -90,6 +90,6 @@ def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
 
 def shown(view: View) -> dict[str, list[str]]:
     """All rows of all named views, in order."""
-    return {name: sorted(repr(row) for row in view.rows(name)) for name in view_names()} | {
+    return {name: sorted(repr(row) for row in view.rows(name)) for name in view_texts()} | {
         "usage": [repr(view.usage())]
     }

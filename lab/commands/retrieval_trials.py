@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import NumberRange, open_at, read_bounded, view_at
+from rbank_es.cli.shared.arguments import NumberRange, open_at, read_bounded
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table, warn
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import safe_line
@@ -96,7 +96,7 @@ def calibrate(bank: str, path: str, precision: float, as_json: bool) -> None:
     from rbank_es.policies import Bm25V2, HybridV1
 
     opened, point = open_at(bank)
-    with opened, view_at(opened, opened.resolve(point)) as view:
+    with opened, opened.live(point) as view:
         policy = view.retrieval_policy()
         if not isinstance(policy, Bm25V2):
             raise BadInput(
@@ -162,7 +162,7 @@ def compare(bank: str, path: str, labels: tuple[str, ...], as_json: bool) -> Non
         raise click.UsageError("--policy is given twice: the first is compared with the second")
     policies = [_policy(label) for label in labels]
     opened, point = open_at(bank)
-    with opened, view_at(opened, opened.resolve(point)) as view:
+    with opened, opened.live(point) as view:
         cases = _cases(view, path)
         sides = [_measured(view, each, cases, text) for each, text in zip(policies, labels, strict=True)]
         found = compare_retrieval(*sides)

@@ -12,8 +12,8 @@ from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.event_texts import EventText, event_texts
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.ids import not_in_bank
-from rbank_es.events import Event
 from rbank_es.events.codec import facts_of, resolved
+from rbank_es.events.event import EVENT_ID_CHARS, Event
 from rbank_es.system.whole_number import whole_number
 
 
@@ -53,7 +53,8 @@ def find_event(reader: BankReader, question: EventQuestion) -> EventAnswer:
 def position_of(reader: BankReader, event: str) -> int | None:
     """Return the position of the event with this id or at this position, None where it is not there yet."""
     seq = whole_number(event)
-    if seq is None:
+    # Of the length of an id only, because a log searches all of its latest events for one.
+    if seq is None and len(event) == EVENT_ID_CHARS:
         seq = reader.bank.log.seq_of_id(event.lower())
     return seq if seq is not None and 1 <= seq <= reader.position else None
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from rbank_es.answers.health import thinned
-from rbank_es.answers.runs import RunRow, run_row
+from rbank_es.answers.runs import RunRow, reasons_of, run_row
 from rbank_es.answers.shared.bank_reader import BankReader, shortened
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.failed_runs import FailedRuns, failed_runs
@@ -174,7 +174,7 @@ def _failures(reader: BankReader, runs: Sequence[Mapping[Any, Any]]) -> list[Fai
     chars = reader.bounds.chars
     return [
         FailureShown(
-            run=run_row(reader, row, chars),
+            run=run_row(row, reasons_of(reader, row), chars),
             answer=shortened(row["answer"], chars),
             given=tuple(_given(reader, row["run"])),
         )

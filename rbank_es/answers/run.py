@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Annotated, Any, Literal
 
@@ -15,13 +15,12 @@ from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
 from rbank_es.answers.shared.event_texts import EventText, event_texts
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.ids import whole_id
-from rbank_es.bank.run_judgments import RankedJudgment, authority_name, judgments_of
-from rbank_es.events import JudgmentOverruled
-from rbank_es.events.run_events import JudgeKind, Purpose, VerdictValue
+from rbank_es.bank.run_judgments import authority_name
+from rbank_es.events.codec import resolved
+from rbank_es.events.run_events import JudgeKind, JudgmentOverruled, Purpose, VerdictValue
 from rbank_es.limits import answer_limits
 from rbank_es.log.run_reader import Gift, RunEvents, read_run
-
-_TYPES = frozenset({"memories_retrieved", "context_built", "memories_read", "run_finished"})
+from rbank_es.state.memory import rank_of
 
 
 class JudgmentRow(Struct, frozen=True, kw_only=True):
@@ -126,12 +125,14 @@ def find_run(reader: BankReader, question: RunQuestion) -> RunAnswer:
     row = reader.view.run(name)
     assert row is not None
     chars = reader.text_chars(question.chars)
-    run = read_run(reader.bank.log, name, reader.position, types=_TYPES, resolve={"context_built"})
+    run = read_run(reader.bank.log, name, reader.position)
+    judgments = tuple(_judgments(reader, run, row, chars))
+    end, (events, following) = run.end, _events(reader, run, question, chars)
     leakage = _rows(reader, "leakage_by_run", name)[0]
     return RunAnswer(
         bank=reader.name,
         position=reader.position,
-        run=run_row(reader, row, chars),
+        run=run_row(row, {each.seq: each.reason for each in judgments}, chars),
         answer=shortened(row["answer"], chars) or None,
         sparql=shortened(row["sparql"], chars) or None,
         given=tuple(_given(reader, gift, chars) for gift in run.given),
@@ -139,7 +140,13 @@ def find_run(reader: BankReader, question: RunQuestion) -> RunAnswer:
         leakage=struct_of(RunLeakage, leakage, chars, task=shortened(row["task"], chars)),
         leakage_by_tool=tuple(struct_of(ToolLeakage, each) for each in _rows(reader, "leakage_by_run_and_tool", name)),
         red_flags=tuple(struct_of(RedFlag, each) for each in _rows(reader, "red_flags", name)),
-        **_from_log(reader, question, run, chars),
+        bound=end.bound if end is not None else None,
+        recall_unsent=end.recall_unsent if end is not None and end.recall_sent is not None else None,
+        judgments=judgments,
+        layers=tuple(_layers(reader, run, chars)),
+        events_total=len(run.events),
+        events_next_seq=following,
+        events=events,
     )
 
 
@@ -147,59 +154,40 @@ def _rows(reader: BankReader, view: str, run: str) -> list[dict[str, Any]]:
     return reader.view.rows(view, run=run)
 
 
-def _from_log(reader: BankReader, question: RunQuestion, run: RunEvents, chars: int | None) -> dict[str, Any]:
-    """Return the fields of an answer that only the log has."""
-    events, following = _events(reader, run.run, question, chars)
-    return {
-        "bound": run.end.bound if run.end is not None else None,
-        "recall_unsent": run.end.recall_unsent if run.end is not None and run.end.recall_sent is not None else None,
-        "judgments": tuple(_judgments(reader, run.run, chars)),
-        "layers": tuple(_layers(reader, run, chars)),
-        "events_total": sum(1 for _ in reader.bank.log.lines(upto=reader.position, run=run.run)),
-        "events_next_seq": following,
-        "events": events,
-    }
-
-
 def _events(
-    reader: BankReader, run: str, question: RunQuestion, chars: int | None
+    reader: BankReader, run: RunEvents, question: RunQuestion, chars: int | None
 ) -> tuple[tuple[WholeEvent, ...], int | None]:
     """Return a page of a run's events, and the position behind which to go on (None: no more); one event at least."""
-    events = reader.bank.log.read(after=question.after, upto=reader.position, run=run)
-    made = (whole_event(reader, event, chars, sentence=question.sentences) for event in events)
+    behind = (event for event in run.events if event.seq > question.after)
+    made = (whole_event(reader, event, chars, sentence=question.sentences) for event in behind)
     return reader.fitting(made, question.limit)
 
 
-def _judgments(reader: BankReader, run: str, chars: int | None) -> Iterator[JudgmentRow]:
-    judged = judgments_of(reader.bank, run, reader.position)
-    overruled = {
-        each.event.judgment: each.event.seq for each in reversed(judged) if isinstance(each.event, JudgmentOverruled)
-    }
-    for each in judged:
-        yield _judgment(reader, each, overruled.get(each.event.id), chars)
-
-
-def _judgment(reader: BankReader, judged: RankedJudgment, overruled_seq: int | None, chars: int | None) -> JudgmentRow:
-    event = judged.event
-    by, why = (event.by, event.why) if isinstance(event, JudgmentOverruled) else (None, None)
-    return JudgmentRow(
-        seq=event.seq,
-        judged_at=event.occurred_at or event.at,
-        purpose=event.purpose,
-        verdict=event.verdict,
-        judge=event.judge,
-        judge_version=event.judge_version,
-        kind=event.kind,
-        authority=authority_name(judged.rank, event.kind),
-        sure=event.sure,
-        confidence=event.confidence,
-        stands=judged.stands,
-        overruled_seq=overruled_seq,
-        by=by,
-        origin=event.origin,
-        reason=reader.text(event.reason, chars),
-        why=reader.text(why, chars) or None,
-    )
+def _judgments(reader: BankReader, run: RunEvents, row: Mapping[str, Any], chars: int | None) -> Iterator[JudgmentRow]:
+    """Return all judgments of a run, given its row of the view `runs`, which says which of them stand."""
+    standing = (row["judged_seq"], row["scored_seq"])
+    overruled = {each.judgment: each.seq for each in run.of(JudgmentOverruled)[::-1]}
+    for event in run.judgments:
+        by, why = (event.by, event.why) if isinstance(event, JudgmentOverruled) else (None, None)
+        judging = reader.view.policy_choice("judging", event.seq)
+        yield JudgmentRow(
+            seq=event.seq,
+            judged_at=event.occurred_at or event.at,
+            purpose=event.purpose,
+            verdict=event.verdict,
+            judge=event.judge,
+            judge_version=event.judge_version,
+            kind=event.kind,
+            authority=authority_name(rank_of(event, {} if judging is None else {"judging": judging}), event.kind),
+            sure=event.sure,
+            confidence=event.confidence,
+            stands=event.seq in standing,
+            overruled_seq=overruled.get(event.id),
+            by=by,
+            origin=event.origin,
+            reason=reader.text(event.reason, chars),
+            why=reader.text(why, chars) or None,
+        )
 
 
 def _given(reader: BankReader, gift: Gift, chars: int | None) -> GivenRow:
@@ -234,7 +222,8 @@ def _layers(reader: BankReader, run: RunEvents, chars: int | None) -> Iterator[L
     """Return the layers of a run's latest context, each with its budget and its text as it was sent."""
     if (latest := run.context) is None:
         return
-    texts = {text.path: text for text in event_texts(latest, chars=chars, prompts=reader.bounds.prompts)}
+    said = resolved(latest, reader.bank.log.text)
+    texts = {text.path: text for text in event_texts(said, chars=chars, prompts=reader.bounds.prompts)}
     for number, layer in enumerate(latest.layers):
         yield LayerRow(
             layer=layer.layer,

@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
 from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
 from rbank_es.bank.run_judgments import authority_name
-from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import Outcome, VerdictValue
+from rbank_es.log.run_reader import read_run
 
 
 class RunRow(Struct, frozen=True, kw_only=True):
@@ -96,31 +96,32 @@ def find_runs(reader: BankReader, question: RunsQuestion) -> RunPage:
         given = reader.view.rows("item_exposures", item=question.item)
         narrowed.append(RowCondition(("run",), "among", tuple({row["run"] for row in given})))
     page = reader.page("runs", RunRow, question, sort="-started_at", conditions=narrowed)
-    rows = tuple(run_row(reader, row, reader.chars(question.chars)) for row in page.rows)
+    chars = reader.chars(question.chars)
+    rows = tuple(run_row(row, reasons_of(reader, row), chars) for row in page.rows)
     return RunPage(bank=reader.name, position=reader.position, total=page.total, next=page.next, rows=rows)
 
 
-def run_row(reader: BankReader, row: Mapping[str, Any], chars: int | None = None) -> RunRow:
-    """Return a row of the view `runs` with the reasons of its verdicts; texts have at most so many characters."""
+def run_row(row: Mapping[str, Any], reasons: Mapping[int, str | None], chars: int | None = None) -> RunRow:
+    """Return a row of the view `runs` with the reasons of its verdicts, given by the positions of the judgments; texts
+    have at most so many characters."""
     return struct_of(
         RunRow,
         row,
         chars,
         authority=None if row["verdict"] is None else authority_name(row["rank"], row["kind"]),
-        reason=shortened(_reason(reader, row["run"], row["judged_seq"]), chars),
-        score_reason=shortened(_reason(reader, row["run"], row["scored_seq"]), chars),
+        reason=shortened(reasons.get(row["judged_seq"]), chars),
+        score_reason=shortened(reasons.get(row["scored_seq"]), chars),
     )
 
 
-def _reason(reader: BankReader, run: str, seq: int | None) -> str | None:
-    """Return the reason of the judgment at a position; None without one, or where it was erased."""
-    if seq is None:
-        return None
-    # By run, because the log finds its events by an index.
-    for event in reader.bank.events(after=seq - 1, point=seq, run=run):
-        if isinstance(event, RunJudged | JudgmentOverruled):
-            return reader.bank.text(event.reason)
-    return None
+def reasons_of(reader: BankReader, row: Mapping[str, Any]) -> dict[int, str | None]:
+    """Return the reasons of the judgments of a run that stand, by their positions; None for one that was erased."""
+    found = dict[int, str | None]()
+    for seq in {row["judged_seq"], row["scored_seq"]} - {None}:
+        # By run, because the log finds its events by an index.
+        for event in read_run(reader.bank.log, row["run"], seq, after=seq - 1).judgments:
+            found[event.seq] = reader.bank.text(event.reason)
+    return found
 
 
 QUESTION = QuestionKind(

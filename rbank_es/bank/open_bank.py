@@ -274,12 +274,13 @@ class OpenBank:
         """
         return self.read_models().as_of(self.resolve(point), self.log)
 
-    def live(self) -> View:
-        """Return a view of the head, as `as_of` does; first bring the read models up to it, if they can be written.
+    def live(self, point: str | int | None = None) -> View:
+        """Return a view at a point, by default the head, as `as_of` does; first bring the read models up to the head,
+        if they can be written.
 
-        Where many views are asked for while others append, this is quicker: a temporary copy is as large as the bank.
+        They are in the user's cache, so the next view finds them: a temporary copy is as large as the bank.
         """
-        return self.read_models().caught_up(self.log)
+        return self.read_models().caught_up(self.log, self.resolve(point))
 
     # ---------------------------------------------------------------- closing
 

@@ -11,7 +11,7 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import begun_run, open_at, outside, view_at, writable
+from rbank_es.cli.shared.arguments import begun_run, open_at, outside, writable
 from rbank_es.cli.shared.output import Progress, echo, echo_command, echo_heading, echo_json, format_size
 from rbank_es.system.shown_locator import shown_locator
 
@@ -67,7 +67,7 @@ def write_dashboard(
     from rbank_es.page import ExportOptions, write_page
 
     options = ExportOptions(runs=runs, prompts=prompts, argument=argument)
-    with view_at(bank, point) as view, Progress("writing the page") as progress:
+    with bank.live(point) as view, Progress("writing the page") as progress:
         return write_page(bank, view, path, options, progress)
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole, read_text_file, view_at
+from rbank_es.cli.shared.arguments import open_whole, read_text_file
 from rbank_es.cli.shared.output import echo, echo_json, echo_table, flush, format_size, on_terminal
 from rbank_es.errors import BadInput, CheckFailed, NotInBank
 from rbank_es.events.readable_text import count, safe_line
@@ -89,7 +89,7 @@ def _check_whole_id(bank: Bank, item: str | None, run: str | None) -> None:
 
     kind, given = ("item", item) if item is not None else ("run", run)
     if given is not None:
-        with view_at(bank) as view:
+        with bank.live() as view:
             exact_id(view, kind, given)
 
 

@@ -10,7 +10,7 @@ import click
 from rbank_es import limits
 from rbank_es.cli.shared.answers import opened_reader
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import NumberRange, open_at, outside, view_at, writable
+from rbank_es.cli.shared.arguments import NumberRange, open_at, outside, writable
 from rbank_es.cli.shared.output import echo, echo_json, echo_table, say, warn, write_bytes
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count
@@ -144,7 +144,7 @@ def _ask_sparql(bank: str, sparql: str, limit: int, timeout: float, as_json: boo
     opened, point = open_at(bank)
     with opened, MemoryGraph(opened, opened.resolve(point)) as graph:
         # The view is not used: opening it brings the read models up to the head, for the next command.
-        view_at(opened, point).close()
+        opened.live(point).close()
         checked, answer = graph.source.query(text, rows=min(limit, limits.QUERY_ROWS), timeout_s=timeout)
         for finding in checked.warnings:
             advice = ADVICE.get(finding.code)

@@ -15,7 +15,7 @@ from rbank_es.bank.correction import Correction
 from rbank_es.bank.ids import exact_id
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import NumberRange, view_at
+from rbank_es.cli.shared.arguments import NumberRange
 from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
 from rbank_es.cli.shared.hook_spool import opened_to_correct
@@ -116,7 +116,7 @@ def _decide(
     bank: Bank, admitted: tuple[str, ...], rejected: tuple[str, ...], because: str, by: str | None, *, dry_run: bool
 ) -> dict[str, Correction]:
     """Admit and reject items, in this order, each in its own correction. Raises `BadInput` for one that is both."""
-    with view_at(bank) as view:
+    with bank.live() as view:
         for id in (*admitted, *rejected):
             exact_id(view, "item", id)
     both = set(admitted) & set(rejected)

@@ -68,6 +68,10 @@ Salt = Annotated[
 ]
 
 
+EVENT_ID_CHARS = 36
+"""Characters of a UUID in its canonical form."""
+
+
 class Event(
     Shown,
     msgspec.Struct,
@@ -84,7 +88,7 @@ class Event(
 
     seq: Annotated[int, msgspec.Meta(ge=0, description="Position in the bank, from 1; 0 before it is appended.")] = 0
     at: Annotated[str, msgspec.Meta(max_length=27, description="UTC time of recording, microseconds.")] = ""
-    id: Annotated[str, msgspec.Meta(max_length=36, description="UUID; key of idempotent append.")] = ""
+    id: Annotated[str, msgspec.Meta(max_length=EVENT_ID_CHARS, description="UUID; key of idempotent append.")] = ""
     v: Annotated[Literal[1], msgspec.Meta(description="Version of this type's schema.")] = 1
     occurred_at: Annotated[Time | None, msgspec.Meta(description="UTC time it happened, where earlier.")] = None
     # A label, never a proof: whoever writes a log can write any origin, so nothing may gain authority by it.

@@ -192,10 +192,11 @@ def read_run(
     run: str,
     upto: int | None = None,
     *,
+    after: int = 0,
     types: Collection[str] | None = None,
     resolve: bool | Collection[str] = False,
 ) -> RunEvents:
-    """Return a run as recorded up to a position (default: the head); one that never was has no events.
+    """Return a run as recorded up to a position (default: the head), behind another; one that never was has no events.
 
     It costs what the run has, however long the log is, and less if only some `types` are read. `resolve` names the
     types whose texts are read in place of handles, True for all. A log finds events by the run that they belong to;
@@ -203,7 +204,7 @@ def read_run(
     """
     of_run = (frozenset(types) if types is not None else frozenset(event_types())) - _OF_NO_RUN
     texts = event_types().keys() if resolve is True else resolve or ()
-    return RunEvents(run, tuple(log.read(upto=upto, types=types, run=run, resolve=texts)), of_run)
+    return RunEvents(run, tuple(log.read(after=after, upto=upto, types=types, run=run, resolve=texts)), of_run)
 
 
 def runs_named(event: Event) -> tuple[str, ...]:

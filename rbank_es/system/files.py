@@ -423,7 +423,7 @@ class BankCache:
 
     def folder(self) -> Path:
         """Return the folder, made if it is missing: in the user's cache, or where `cache_or_temporary` has it."""
-        return self._marked(cache_or_temporary(*self._names)) or Path()
+        return self.found() or self._marked(cache_or_temporary(*self._names)) or Path()
 
     def _marked(self, folder: Path | None) -> Path | None:
         if folder is not None and not os.path.lexists(folder / _PLACE):

@@ -134,8 +134,10 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """Return an implementation, imported now. Raises as `check`."""
-        self.check(name)
-        home = self._homes[name]
+        home = self._homes.get(name)
+        if home is None:
+            self.check(name)
+            home = self._homes[name]
         if not isinstance(home, str):
             return home
         found: T = self._imported(name, home)

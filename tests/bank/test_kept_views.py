@@ -19,7 +19,7 @@ from rbank_es.errors import ProjectionError
 from rbank_es.events import NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.items import Item
 from rbank_es.extraction import consolidate
-from rbank_es.projections import builder, view_names
+from rbank_es.projections import builder, view_texts
 from rbank_es.projections.read_models import VIEWS_KEPT
 from tests.faults.disk import Quick
 
@@ -162,7 +162,7 @@ def test_the_rows_of_one_run_are_those_among_the_rows_of_all(bank: Bank) -> None
     bank.project()
     for point in (0, 8, 14, bank.position):
         with bank.as_of(point) as view:
-            for name in view_names():
+            for name in view_texts():
                 if "run" in view.columns(name):
                     everything = view.rows(name)
                     for run in ("r0", "r1", "r2", None):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rbank_es import Bank
 from rbank_es.events import NoteLogged
-from rbank_es.projections import view_names
+from rbank_es.projections import view_texts
 from tests.plugins import install, run_with
 
 PLUGIN = '''
@@ -70,4 +70,4 @@ def test_a_projection_of_another_package_is_built_rebuilt_and_read_at_any_positi
         (file,) = bank.log.derived_directory.rglob("*.sqlite")
         with sqlite3.connect(file) as connection, bank.as_of() as view:
             names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")}
-            assert names == set(view_names()) and view.position == bank.position
+            assert names == set(view_texts()) and view.position == bank.position

@@ -40,7 +40,7 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.projections import PROJECTIONS, all_projections, view_names
+from rbank_es.projections import PROJECTIONS, all_projections, view_texts
 from rbank_es.projections.projection import ChangeBatch, Close, Insert, Put, Table
 from rbank_es.projections.provenance import VOCABULARY, provenance
 from rbank_es.projections.read_models import ReadModels, rebuild
@@ -350,7 +350,7 @@ def test_a_view_or_column_that_does_not_exist_is_bad_input(models: ReadModels) -
 def test_views_have_the_documented_columns(models: ReadModels) -> None:
     """Names that people's queries and the dashboard rely on."""
     with models.live() as view:
-        columns = {name: view.columns(name) for name in view_names()}
+        columns = {name: view.columns(name) for name in view_texts()}
     assert columns["items"][-12:] == (
         "domains", "vouched", "superseded_by", "state", "support", "uses", "wins", "losses", "born_seq", "ended_seq",
         "extraction", "erased",

@@ -56,7 +56,7 @@ class Moment(Questions):
         return found
 
     def __enter__(self) -> Self:
-        self._kept = self._view()
+        self._kept = self.bank.live(self.position)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,13 +72,5 @@ class Moment(Questions):
         if self._kept is not None:
             yield self._kept
             return
-        with self._view() as view:
+        with self.bank.live(self.position) as view:
             yield view
-
-    def _view(self) -> View:
-        # First brings the read models up to the head: without that, each view of new events would be a copy in memory.
-        latest = self.bank.live()
-        if latest.position == self.position:
-            return latest
-        latest.close()
-        return self.bank.as_of(self.position)

@@ -18,14 +18,13 @@ from rbank_es import limits
 from rbank_es.answers import BankAnswer, BankReader, Bounds, Page, question_kind
 from rbank_es.bank.locator import split_point
 from rbank_es.cli.shared.application import decorated
-from rbank_es.cli.shared.arguments import open_at, view_at
+from rbank_es.cli.shared.arguments import open_at
 from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table, warn, write_bytes
 from rbank_es.errors import BadInput
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank
-    from rbank_es.projections.view import View
+    pass
 
 A = TypeVar("A", bound=BankAnswer)
 Columns = Mapping[str, Callable[[Any], Cell]]
@@ -67,12 +66,13 @@ def opened_reader(text: str) -> Iterator[BankReader]:
         bounds = Bounds(command=split_point(text)[0])
         # Found and opened when they are needed: to some questions the log alone answers, and a check of it comes first.
         position = cache(partial(opened.resolve, point))
-        opening = partial(_view, stack, opened, position)
-        yield BankReader(opening, opened.name, bank=opened, bounds=bounds, position=position)
-
-
-def _view(stack: ExitStack, bank: Bank, position: Callable[[], int]) -> View:
-    return stack.enter_context(view_at(bank, position()))
+        yield BankReader(
+            lambda: stack.enter_context(opened.live(position())),
+            opened.name,
+            bank=opened,
+            bounds=bounds,
+            position=position,
+        )
 
 
 class ListOptions(NamedTuple):

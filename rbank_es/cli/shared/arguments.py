@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rbank_es.bank.open_bank import OpenBank
     from rbank_es.judging.judge_protocol import Judge
     from rbank_es.loop.loop_spend import LoopBounds
-    from rbank_es.projections.view import View
     from rbank_es.system.registry import Registry
 
 _PIECE_BYTES = 64 * limits.KIB  # what a pipe holds on Linux
@@ -200,16 +199,6 @@ def open_or_create(place: str, *, may_be_lost: bool = False) -> tuple[Bank, bool
         return Bank.open(place, create=True), False
 
 
-def view_at(bank: Bank, point: str | int | None = None) -> View:
-    """Return a view at a point; close it, or use it in a `with`.
-
-    First the read models, which are in the user's cache, are brought up to the head, so that the next command finds
-    them: without that, every command would build them again for a bank that came from elsewhere.
-    """
-    bank.live().close()
-    return bank.as_of(point)
-
-
 def run_id(bank: Bank, given: str, point: str | int | None = None) -> str:
     """Return the id of the run at a point that is `given` or alone begins so. Raises `NotInBank`, `AmbiguousId`."""
     from rbank_es.bank.ids import whole_id
@@ -217,7 +206,7 @@ def run_id(bank: Bank, given: str, point: str | int | None = None) -> str:
     # The log first: an id that is written whole needs no read model, and may be of a run that never began.
     if given and next(bank.events(point=point, run=given), None) is not None:
         return given
-    with view_at(bank, point) as view:
+    with bank.live(point) as view:
         return whole_id(view, "run", given)
 
 
@@ -225,7 +214,7 @@ def begun_run(bank: Bank, given: str) -> str:
     """Return the id of a run that began, written whole because something is recorded about it. Raises `NotInBank`."""
     from rbank_es.bank.ids import exact_id
 
-    with view_at(bank) as view:
+    with bank.live() as view:
         return exact_id(view, "run", given)
 
 

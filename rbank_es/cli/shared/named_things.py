@@ -53,8 +53,6 @@ def _with_article(kind: str) -> str:
 
 
 def _is_there(reader: BankReader, kind: str, name: str) -> bool:
-    if kind == "item":
-        return reader.view.item(name) is not None
-    if kind == "run":
-        return reader.view.run(name) is not None
-    return position_of(reader, name) is not None
+    if kind == "event":
+        return position_of(reader, name) is not None
+    return reader.view.ids(kind, name, 1) == [name]

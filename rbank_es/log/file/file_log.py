@@ -25,7 +25,7 @@ from rbank_es.log import ancestry, lines
 from rbank_es.log.disk import LOCK, Receipts, System, locked
 from rbank_es.log.file import relatives, run_index
 from rbank_es.log.file.bank_directory import directory_of, drafted, make_directory
-from rbank_es.log.file.index import Heads
+from rbank_es.log.file.index import Heads, Ids
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.run_index import RunIndex, Wanted
 from rbank_es.log.file.segment_check import remains_of, verified
@@ -94,25 +94,16 @@ class FileLog:
         self._bank_id = bank_id
         self._lineage = lineage or bank_id
         self._options: dict[str, Any] = {"clock": clock, "entropy": entropy, "calls": calls or System()}
+        self._unsafe_no_sync = unsafe_no_sync
         self._cache = BankCache(bank_id, directory)
         self._receipts = Receipts(self._cache, bank_id)
         self._reader = Reader(directory, self._lineage, self._receipts)
         self._texts = Texts(directory, self._reader.seed)
         self._heads = Heads(directory, self._reader, self._cache)
+        self._ids = Ids(directory, self._reader, self._cache)
+        self._receipts.add_witness(self._ids.indexed)
         self._run_index: RunIndex | None = None
-        self._writer = Writer(
-            directory,
-            bank_id,
-            self._reader,
-            self._texts,
-            self._heads,
-            self._cache,
-            clock=clock,
-            entropy=entropy,
-            calls=calls or System(),
-            unsafe_no_sync=unsafe_no_sync,
-        )
-        self._receipts.add_witness(self._writer.ids.indexed)
+        self._writing: Writer | None = None
         self._is_scratch = False
 
     @classmethod
@@ -214,6 +205,15 @@ class FileLog:
         return self._run_index
 
     @property
+    def _writer(self) -> Writer:
+        # On first use, too. Under a lock that a fork frees: a second writer would reset the tail during an append.
+        with self._receipts.lock:
+            if self._writing is None:
+                parts = self.directory, self._bank_id, self._reader, self._texts, self._heads, self._ids, self._cache
+                self._writing = Writer(*parts, unsafe_no_sync=self._unsafe_no_sync, **self._options)
+            return self._writing
+
+    @property
     def scheme(self) -> str:
         return "file"
 
@@ -307,7 +307,7 @@ class FileLog:
 
     def seq_of_id(self, event_id: str) -> int | None:
         with self._reading():
-            return self._writer.ids.find([event_id], self._heads.look()).get(event_id)
+            return self._ids.find([event_id], self._heads.look()).get(event_id)
 
     def text(self, ref: Ref) -> str | None:
         with self._reading():
@@ -413,7 +413,8 @@ class FileLog:
         return msgspec.structs.replace(seen, cleared=True) if self._writer.recover() else seen
 
     def close(self) -> None:
-        self._writer.close()
+        if self._writing is not None:
+            self._writing.close()
         if self._is_scratch:
             self._cache.remove()
             remove_temporary(self.directory.parent)

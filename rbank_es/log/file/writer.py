@@ -60,6 +60,7 @@ class Writer(disk.ProcessCache):
         reader: Reader,
         texts: Texts,
         heads: Heads,
+        ids: Ids,
         cache: BankCache,
         *,
         clock: Clock,
@@ -74,8 +75,7 @@ class Writer(disk.ProcessCache):
         self._unsafe_no_sync = unsafe_no_sync
         self._failure = disk.FailureMarker(directory, calls)
         self._erasing = str(directory / ERASING)
-        self.ids = Ids(directory, reader, cache)
-        self._cache = cache
+        self.ids, self._cache = ids, cache
         self._release()
         super().__init__()
 
