@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened
 from rbank_es.answers.shared.question import BankQuestion, Page, QuestionKind
+from rbank_es.bank.ids import recorded_run
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, type_of
 from rbank_es.events.codec import event_types, unknown_types
@@ -43,7 +44,9 @@ class EventsQuestion(BankQuestion, frozen=True, kw_only=True):
     """Which events, behind which position."""
 
     type: Annotated[str | None, Meta(description="Only events of these types, separated by commas.")] = None
-    run: Annotated[str | None, Meta(description="Only events of this run.")] = None
+    run: Annotated[
+        str | None, Meta(description="Only events of this run: its id, or a beginning that no other run has.")
+    ] = None
     after: Annotated[int, Meta(ge=0, description="The position behind which the page begins.")] = 0
     limit: Annotated[int, Meta(ge=1, le=answer_limits.ANSWER_ROWS_MOST, description="Events of one page at most.")] = (
         answer_limits.ANSWER_ROWS
@@ -51,12 +54,16 @@ class EventsQuestion(BankQuestion, frozen=True, kw_only=True):
 
 
 def find_events(reader: BankReader, question: EventsQuestion) -> EventPage:
-    """Return a page of the events, oldest first. Raises `BadInput` for an unknown type, and as `EventLog.read`."""
+    """Return a page of the events, oldest first.
+
+    Raises `BadInput` for an unknown type, `NotInBank` and `AmbiguousId` for a run, and as `EventLog.read`.
+    """
     log, limit = reader.bank.log, reader.limit(question.limit)
-    wanted: dict[str, Any] = {"upto": reader.position, "types": _types(question.type), "run": question.run}
+    run = None if question.run is None else recorded_run(reader.bank, question.run, reader.position)
+    wanted: dict[str, Any] = {"upto": reader.position, "types": _types(question.type), "run": run}
     found = list(islice(log.read(after=question.after, **wanted), limit + 1))
     total = reader.position
-    if wanted["types"] is not None or question.run is not None:
+    if wanted["types"] is not None or run is not None:
         total = sum(1 for _ in log.lines(**wanted))
     following = str(found[limit - 1].seq) if len(found) > limit else None
     rows = tuple(map(event_row, found[:limit]))

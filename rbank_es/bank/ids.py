@@ -14,6 +14,7 @@ from rbank_es.errors import AmbiguousId, BadInput, NotInBank
 from rbank_es.log import Erasing
 
 if TYPE_CHECKING:
+    from rbank_es.bank.open_bank import OpenBank
     from rbank_es.log import EventLog
     from rbank_es.state import State
 
@@ -89,6 +90,18 @@ def whole_id(view: Named, kind: str, given: str) -> str:
     raise not_in_bank(view, given, [kind])
 
 
+def recorded_run(bank: OpenBank, given: str, position: int) -> str:
+    """Return the id of the run that is `given`, or alone begins so, of those with events up to a position.
+
+    Raises as `whole_id`.
+    """
+    # The log first: an id that is written whole needs no read model, and may be of a run that never began.
+    if given and next(bank.log.read(upto=position, run=given), None) is not None:
+        return given
+    with bank.live(position) as view:
+        return whole_id(view, "run", given)
+
+
 def exact_id(view: Named, kind: str, given: str) -> str:
     """Return the id of the run or item (`kind`) that is exactly `given`, as of the view's position.
 
@@ -113,7 +126,8 @@ def not_in_bank(view: Named, given: str, kinds: Sequence[str]) -> NotInBank:
     known = [each for kind in kinds if kind != "event" for each in view.ids(kind, "", limits.IDS_COMPARED)]
     near = difflib.get_close_matches(given, known, n=limits.IDS_NAMED // 2)
     words = " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
-    advice = f"did you mean {' or '.join(near)}?" if near else "" if known else "the bank has none yet"
+    empty = not (known or ("event" in kinds and view.position))
+    advice = f"did you mean {' or '.join(near)}?" if near else "the bank has none yet" if empty else ""
     return NotInBank(given, view.position, kind=words, advice=advice)
 
 

@@ -12,8 +12,9 @@ import click
 from rbank_es import limits
 from rbank_es.answers.events import EventRow, check_types, event_row
 from rbank_es.bank import Bank
+from rbank_es.bank.ids import recorded_run
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, run_id, split_names
+from rbank_es.cli.shared.arguments import open_at, split_names
 from rbank_es.cli.shared.output import (
     echo,
     flush,
@@ -79,7 +80,7 @@ def log(
         upto = opened.resolve(point)
         after = opened.resolve(since) if since is not None else 0
         # A run that is followed may be about to begin.
-        run = run_id(opened, run, upto) if run is not None and not follow else run
+        run = recorded_run(opened, run, upto) if run is not None and not follow else run
         reader = _Reader(opened, types, run, people=on_terminal() and not as_json)
         reader.print(after, upto, tail)
         if not reader.printed and not follow:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
+from rbank_es.bank.ids import recorded_run
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_at, outside, run_id
+from rbank_es.cli.shared.arguments import open_at, outside
 from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, skips_unreadable
 from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_json, echo_paragraph, echo_table, styled
 from rbank_es.errors import BadInput, CannotRerun, CheckFailed, JudgeFailed, LmFailed, LogError, LoopStopped
@@ -106,7 +107,7 @@ def _outcomes(
 
     kept = outside(bank, Path(into)) if into else None
     shared: dict[str, Any] = {"point": point, "tasks": load_tasks(tasks) if tasks else (), "live_sandbox": live_sandbox}
-    runs = list(dict.fromkeys(run_id(bank, each, point) for each in named)) or runs_of(bank, point)
+    runs = list(dict.fromkeys(recorded_run(bank, each, bank.resolve(point)) for each in named)) or runs_of(bank, point)
     with Ontologies(paths, skip_unreadable=skips_unreadable()) as ontologies:
         for number, run in enumerate(runs):
             progress(number, len(runs))

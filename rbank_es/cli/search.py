@@ -11,7 +11,6 @@ from rbank_es.answers.search import Found, score_in_words, share_in_words, short
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, echo, echo_table, styled, warn
-from rbank_es.errors import BadSearch
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.policies.retrieval import WordShare
@@ -67,8 +66,6 @@ def search(
     with opened_reader(bank) as reader:
         view = reader.view
         policy = view.retrieval_policy()
-        if not policy.words(query):
-            raise BadSearch(f"the query {safe_line(query)!r} has no words to search for: give at least one word")
         found: Found = reader.ask("search", query=query, k=k, **about)
         shown = [*found.hits, *(found.withheld if show_all else ())]
         print_answer(found, "search", lambda: (_print_explained if explain else print_hits)(shown), as_json, as_csv)

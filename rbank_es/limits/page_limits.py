@@ -43,7 +43,8 @@ REQUEST_LINE_BYTES = 8 * KIB
 REQUEST_HEAD_BYTES = 16 * KIB
 # Lines of headers of a request: browsers send 20.
 REQUEST_HEADERS = 100
-REQUEST_PARAMETERS = 20
+# Parameters of a request: a question's own, and more conditions than a list takes, so that the question says so.
+REQUEST_PARAMETERS = 100
 # Seconds in which a request must arrive, and its response be taken: the other end is on this machine.
 REQUEST_S = 5.0
 RESPONSE_S = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rbank_es.answers import QUESTIONS, Bounds, Moment, question_kind
+from rbank_es.answers import Bounds, Moment, question_kind
 from rbank_es.bank import Bank
 from rbank_es.errors import LimitExceeded
 from rbank_es.limits import page_limits
@@ -42,20 +42,17 @@ class PageAnswers:
             head=head,
         )
 
-    def __contains__(self, name: str) -> bool:
-        return name in QUESTIONS
-
     def rows_name(self, name: str) -> str:
         """Return the name that the rows of a list have in its answer."""
         return question_kind(name).rows_name or "rows"
 
     def ask(self, name: str, given: Mapping[str, Any]) -> Any:
-        """Return the answer to a question, to be shown as JSON, as of the point `at`; what is empty isn't asked for.
+        """Return the answer to a question, to be shown as JSON, as of the point `at`.
 
         Raises `LimitExceeded` for a long parameter, and as `Moment.ask`.
         """
         for each, value in given.items():
             if (chars := len(str(value))) > page_limits.PARAMETER_CHARS:
                 raise LimitExceeded(f"characters of {each}", chars, page_limits.PARAMETER_CHARS, "ask for less")
-        moment = Moment(self._bank, self._bank.resolve(given.get("at") or None), self._bounds)
-        return moment.ask(name, **{each: value for each, value in given.items() if value != "" and each != "at"})
+        moment = Moment(self._bank, self._bank.resolve(given.get("at")), self._bounds)
+        return moment.ask(name, **{each: value for each, value in given.items() if each != "at"})

@@ -147,7 +147,7 @@ class PageHandler:
             html, policy = served_page(self.bank)
             return PageResponse(body=html.encode(), media="text/html", policy=policy)
         name = path.removeprefix(API)
-        if name == path or (name != LIVE and name not in self._answers):
+        if name == path:
             raise Refused(404, "there is no such page")
         if name == LIVE:
             return PageResponse(media="text/event-stream", live_after=_position(parameters.get("after")))

@@ -62,6 +62,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to leave out": ({"": "whatif", "without": '["nobody"]'}, "nobody"),
     "nothing to search for": ({"": "search"}, "missing required field `query`"),
     "behind no row": ({"after": "nobody"}, "there is no run 'nobody' at position"),
+    "behind an empty key": ({"after": ""}, "there is no run '' at position"),
+    "an empty number": ({"limit": ""}, "Expected `int`, got `str` - at `limit`"),
+    "no words to search for": ({"": "search", "query": "?!"}, "the query '?!' has no words to search for"),
+    "events of no run": ({"": "events", "run": "nobody"}, "no run 'nobody' at position 609"),
+    "no event": ({"": "event", "event": "nobody"}, "no event 'nobody' at position 609"),
+    "no question": ({"": "nosuch"}, "there is no question 'nosuch'; there are: about,"),
+    "too many conditions": ({"where": ["run=a"] * 51}, "Expected `array` of length <= 50 - at `where`"),
 }
 
 
@@ -79,11 +86,22 @@ def test_what_cant_be_asked_is_refused_with_one_sentence_on_every_face(bank: Ban
     with pytest.raises(BadInput) as refused:
         bank.ask(question, **given)
     assert sentence in str(refused.value)
-    words = [f"{name}={value}" for name, value in given.items()]
+    assert "none yet" not in str(refused.value)
+    words = [
+        f"{name}={each}" for name, value in given.items() for each in (value if isinstance(value, list) else [value])
+    ]
     assert str(refused.value) in fails("ask", str(SAMPLE), question, *words, cwd=SAMPLE.parent)
-    if "" not in given.values():
-        status = 404 if isinstance(refused.value, NotInBank) else 400
-        assert served(bank, question, given) == (status, {"error": str(refused.value)})
+    status = 404 if isinstance(refused.value, NotInBank) else 400
+    assert served(bank, question, given) == (status, {"error": str(refused.value)})
+
+
+@pytest.mark.parametrize("number", [10**18, 2**63, 10**30])
+def test_rows_are_compared_with_numbers_of_any_size(bank: Bank, number: int) -> None:
+    everything = bank.runs().total
+    found = {test: bank.runs(where=f"started_seq{test}{number}").total for test in ("=", "!=", "<", "<=", ">", ">=")}
+    assert found == {"=": 0, "!=": everything, "<": everything, "<=": everything, ">": 0, ">=": 0}
+    assert bank.runs(where=f"started_seq>-{number}").total == everything
+    assert bank.runs(where=f"cost_usd<{number}").total == bank.runs(where="cost_usd!=none").total
 
 
 def test_iterating_a_page_goes_on_to_the_next_as_of_the_same_position(bank: Bank) -> None:

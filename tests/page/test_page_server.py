@@ -148,8 +148,8 @@ def test_no_response_but_the_one_that_lets_in_tells_the_token_or_the_place(sampl
     ("path", "status", "said"),
     [
         ("/nosuch", 404, "no such page"),
-        ("/api/v1/nosuch", 404, "no such page"),
-        ("/api/v1/../../etc/passwd", 404, "no such page"),
+        ("/api/v1/nosuch", 400, "there is no question 'nosuch'"),
+        ("/api/v1/../../etc/passwd", 400, "there is no question"),
         ("/api/v1/run?run=nosuch", 404, "'nosuch'"),
         ("/api/v1/run", 400, "missing required field `run`"),
         ("/api/v1/runs?at=nosuch", 400, "no position, event or run of that name in "),

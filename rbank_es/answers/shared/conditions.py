@@ -120,7 +120,8 @@ def _value(field: str, test: str, given: str, kind: Any) -> Value:
         named = [each for kind in types if (each := _words(kind))]
         allowed = f"one of {', '.join(named[0])}" if named else "a number"
         raise BadInput(f"{field} is {allowed}, not {given[: limits.GIVEN_WORD_CHARS]!r}") from None
-    return value
+    # No column has a number beyond these, and SQLite takes none that is much larger.
+    return min(max(value, -limits.COUNT_MOST - 1), limits.COUNT_MOST + 1) if isinstance(value, int) else value
 
 
 def _words(kind: Any) -> tuple[str, ...]:

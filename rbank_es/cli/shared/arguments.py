@@ -199,17 +199,6 @@ def open_or_create(place: str, *, may_be_lost: bool = False) -> tuple[Bank, bool
         return Bank.open(place, create=True), False
 
 
-def run_id(bank: Bank, given: str, point: str | int | None = None) -> str:
-    """Return the id of the run at a point that is `given` or alone begins so. Raises `NotInBank`, `AmbiguousId`."""
-    from rbank_es.bank.ids import whole_id
-
-    # The log first: an id that is written whole needs no read model, and may be of a run that never began.
-    if given and next(bank.events(point=point, run=given), None) is not None:
-        return given
-    with bank.live(point) as view:
-        return whole_id(view, "run", given)
-
-
 def begun_run(bank: Bank, given: str) -> str:
     """Return the id of a run that began, written whole because something is recorded about it. Raises `NotInBank`."""
     from rbank_es.bank.ids import exact_id
