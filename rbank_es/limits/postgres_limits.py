@@ -13,5 +13,3 @@ LEASE_S = 15.0
 CONNECT_S = 5
 # Connections that a process keeps to one database: as many of its threads as one machine runs at once.
 POOLED_CONNECTIONS = 8
-# Appends for which a writer locks the head row first, after another was quicker: then it tries in one round trip again.
-CONTENDED_APPENDS = 7

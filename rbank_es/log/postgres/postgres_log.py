@@ -21,7 +21,7 @@ from rbank_es.log import groups
 from rbank_es.log.groups import Clock, Entropy, Prepared
 from rbank_es.log.postgres.postgres_rows import APPEND, AppendTerms, PostgresRows, append_values
 from rbank_es.log.postgres.postgres_schema import BANK_GONE, HEAD_BEHIND, LEASE_TAKEN
-from rbank_es.log.postgres.postgres_server import ConnectionLost, Server
+from rbank_es.log.postgres.postgres_server import FLUSH, ConnectionLost, Server
 from rbank_es.log.protocol import (
     ANY,
     EMPTY,
@@ -41,7 +41,6 @@ from rbank_es.log.rows.row_log import RowLog
 from rbank_es.log.writer_errors import LeaseLost, LogBehind
 from rbank_es.system.files import BankCache
 
-_FLUSH = "set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'rbank', '')"
 _TABLES = "rbank.event, rbank.text"
 _STANDING = "the server's write-ahead log until it is recycled, its replicas, its backups"
 
@@ -67,19 +66,19 @@ class PostgresLog(RowLog):
         cache = BankCache(bank_id, Path(f"{server.place}/{number}"))
         super().__init__(bank_id, ancestors, f"{server.place}/{name}", cache, clock, entropy)
         self._last: End | None = None
-        self._contended = 0
+        self._is_contended = False
         self._leases: dict[str, int] = {}
 
     @contextmanager
     def rows(self, access: Access = "read") -> Iterator[PostgresRows]:
-        writer = AppendTerms(self._acknowledged.seq, dict(self._leases), not self._contended)
+        writer = AppendTerms(self._acknowledged.seq, dict(self._leases), not self._is_contended)
         if access == "read":
             yield PostgresRows(self.server.execute, self.number, self.place, writer)
             return
         if access == "snapshot":
             self.server.execute("SELECT 1")  # a connection that a restart ended is made anew before the transaction
         with self._refusals(), self.server.transaction(access) as begun:
-            yield PostgresRows(begun.execute, self.number, self.place, writer, begun.settle)
+            yield PostgresRows(begun.execute, self.number, self.place, writer, begun)
 
     @contextmanager
     def _refusals(self) -> Iterator[None]:
@@ -144,10 +143,7 @@ class PostgresLog(RowLog):
 
     def _in_one_trip(self, prepared: Sequence[Prepared], expected: int | Expected) -> Appended | None:
         """Append behind the head of this handle's last append. Return None where others wrote, or an id is known."""
-        end = self._last
-        if self._contended:
-            self._contended -= 1
-            return None
+        end = None if self._is_contended else self._last
         wanted = 0 if expected is EMPTY else expected
         if end is None or (expected is not ANY and wanted != end.seq):
             return None
@@ -161,18 +157,16 @@ class PostgresLog(RowLog):
         with suppress(states.UniqueViolation), self._refusals():
             if self.server.once(APPEND, values):
                 return self._acknowledge(composed)
-            self._contended = limits.CONTENDED_APPENDS
+            self._is_contended = True
         return None
 
     def _in_two_trips(self, prepared: Sequence[Prepared], expected: int | Expected) -> Appended:
         """Lock the head row, then compose and append. Where writers contend, wait for the disk behind the lock."""
-        synced = not self._contended
         with self.rows("write") as rows:
             recorded = self._recorded(rows, prepared, expected)
-        last = recorded.events[-1] if recorded.events else None
-        if last is not None and not synced:
-            self._flush(last.seq, last.digest)
-        elif last is None:
+        if recorded.events:
+            self._is_contended = self._last is not None and recorded.events[0].seq != self._last.seq + 1
+        else:
             self._flush(recorded.appended.last, bytes.fromhex(self.head(recorded.appended.last).digest))
         return self._acknowledge(recorded)
 
@@ -185,7 +179,7 @@ class PostgresLog(RowLog):
     def sync(self) -> None:
         """See `EventLog.sync`. A synced commit flushes all that came before it; a replica has only what was flushed."""
         if not self.server.is_replica:
-            self.server.execute(f"SELECT {_FLUSH}")
+            self.server.execute(f"SELECT {FLUSH}")
 
     def settled(self) -> int:
         if self.server.is_replica:
@@ -206,7 +200,7 @@ class PostgresLog(RowLog):
 
         Between its commit and this statement the server may have crashed, and forgotten it.
         """
-        statement = f"SELECT (SELECT digest FROM rbank.event WHERE bank = %s AND seq = %s), {_FLUSH}"
+        statement = f"SELECT (SELECT digest FROM rbank.event WHERE bank = %s AND seq = %s), {FLUSH}"
         if self.server.once(statement, (self.number, seq)) != digest:
             raise ConnectionLost(self.place, RuntimeError("the server lost a commit that it had not yet written"))
 

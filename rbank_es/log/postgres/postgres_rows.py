@@ -12,6 +12,7 @@ import psycopg
 from rbank_es.errors import BankNotFound
 from rbank_es.limits import postgres_limits as limits
 from rbank_es.log import lines
+from rbank_es.log.postgres.postgres_server import Transaction
 from rbank_es.log.rows.line_rows import End, LineRow, TextRow
 
 Execute = Callable[[str, Sequence[object]], psycopg.Cursor[tuple[Any, ...]]]
@@ -42,7 +43,7 @@ def append_values(
     kinds: Collection[str],
     writer: AppendTerms,
 ) -> list[object]:
-    """Return the arguments of `APPEND` for rows behind an end."""
+    """Return the arguments of `APPEND` for rows behind an end; None for an array that is mostly empty."""
     return [
         bank,
         end.seq,
@@ -53,14 +54,14 @@ def append_values(
         [row.run for row in events],
         [row.digest for row in events],
         [row.line for row in events],
-        [row.key for row in texts],
-        [row.seq for row in texts],
-        [row.number for row in texts],
-        [row.digest for row in texts],
-        [row.line for row in texts],
+        [row.key for row in texts] or None,
+        [row.seq for row in texts] or None,
+        [row.number for row in texts] or None,
+        [row.digest for row in texts] or None,
+        [row.line for row in texts] or None,
         [*kinds],
-        [*writer.leases],
-        [*writer.leases.values()],
+        [*writer.leases] or None,
+        [*writer.leases.values()] or None,
         writer.synced,
         int(limits.HEAD_WAIT_S * 1000),
     ]
@@ -70,10 +71,10 @@ class PostgresRows:
     """The rows of a bank. In a transaction that writes, the head row is locked by `end`."""
 
     def __init__(
-        self, execute: Execute, bank: int, place: str, writer: AppendTerms, settle: Callable[[], None] | None = None
+        self, execute: Execute, bank: int, place: str, writer: AppendTerms, begun: Transaction | None = None
     ) -> None:
         self._execute, self._bank, self._place, self._writer = execute, bank, place, writer
-        self._settle = settle
+        self._begun = begun
         self._end: End | None = None
         self._known = dict[int, bytes | None]()
 
@@ -90,8 +91,8 @@ class PostgresRows:
     def end(self) -> End:
         milliseconds = (int(limits.HEAD_WAIT_S * 1000), int(limits.STANDSTILL_S * 1000))
         locked = self._execute(LOCK_HEAD, (self._bank, self._writer.remembered, *milliseconds))
-        if self._settle is not None:
-            self._settle()
+        if self._begun is not None:
+            self._begun.settle()
         row = locked.fetchone()
         if row is None:
             raise BankNotFound(self._place)
@@ -148,6 +149,8 @@ class PostgresRows:
         end = self._end or self.end()
         # Not waited for: it is sent with the COMMIT. The head row is locked, so it can't be elsewhere.
         self._execute(APPEND, append_values(self._bank, end, events, texts, kinds, self._writer))
+        if self._begun is not None and not self._writer.synced:
+            self._begun.flushes = True
         last = events[-1]
         self._end = End(last.seq, "", last.digest, last.line, kinds)
 

@@ -39,6 +39,7 @@ CREATE TABLE rbank.text (
 );
 CREATE INDEX text_place ON rbank.text (bank, seq, number);
 CREATE INDEX text_digest ON rbank.text (bank, digest) WHERE digest IS NOT NULL;
+CREATE TABLE rbank.turn (bank bigint PRIMARY KEY);
 CREATE TABLE rbank.lease (
   bank bigint NOT NULL, name text COLLATE "C" NOT NULL, fence bigint NOT NULL, until timestamptz NOT NULL,
   PRIMARY KEY (bank, name)
@@ -48,10 +49,13 @@ CREATE TABLE rbank.lease (
 CREATE FUNCTION rbank.lock_head(b bigint, remembered bigint, wait_ms integer, idle_ms integer)
 RETURNS TABLE (seq bigint, at text, digest bytea, kinds text[], line bytea, remembered_digest bytea)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE setting text;
 BEGIN
   -- Local to the transaction, because a pooler gives the session to others.
-  PERFORM set_config('lock_timeout', wait_ms::text, true),
-          set_config('idle_in_transaction_session_timeout', idle_ms::text, true);
+  setting := set_config('lock_timeout', wait_ms::text, true);
+  setting := set_config('idle_in_transaction_session_timeout', idle_ms::text, true);
+  -- A row that nobody updates: who waits for one that is updated is woken by each update, with all others.
+  PERFORM FROM rbank.turn t WHERE t.bank = b FOR UPDATE;
   PERFORM FROM rbank.bank h WHERE h.no = b FOR UPDATE;
   IF NOT FOUND THEN RAISE 'the bank is gone' USING ERRCODE = 'RB003'; END IF;
   RETURN QUERY SELECT h.seq, h.at, h.digest, h.kinds, e.line, r.digest FROM rbank.bank h
@@ -66,32 +70,42 @@ CREATE FUNCTION rbank.append(
   rows bytea[], keys text[], text_seqs bigint[], text_numbers integer[], text_digests bytea[], text_rows bytea[],
   new_kinds text[], lease_names text[], fences bigint[], synced boolean, wait_ms integer
 ) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE h rbank.bank; n integer := cardinality(ids);
+DECLARE n integer := cardinality(ids); known text[]; head bigint; head_digest bytea; setting text;
 BEGIN
-  PERFORM set_config('lock_timeout', wait_ms::text, true);
+  setting := set_config('lock_timeout', wait_ms::text, true);
   -- Inside and until the end of the transaction: a SET of the function would end before the commit.
-  IF NOT synced THEN PERFORM set_config('synchronous_commit', 'off', true);
-  ELSIF current_setting('synchronous_commit') = 'off' THEN PERFORM set_config('synchronous_commit', 'on', true);
+  IF NOT synced THEN setting := set_config('synchronous_commit', 'off', true);
+  ELSIF current_setting('synchronous_commit') = 'off' THEN
+    setting := set_config('synchronous_commit', 'on', true);
   END IF;
-  SELECT * INTO h FROM rbank.bank WHERE no = b FOR UPDATE;
-  IF h.no IS NULL THEN RAISE 'the bank is gone' USING ERRCODE = 'RB003'; END IF;
-  IF EXISTS (SELECT FROM unnest(lease_names, fences) w(name, fence) WHERE NOT EXISTS
-             (SELECT FROM rbank.lease l WHERE l.bank = b AND l.name = w.name AND l.fence = w.fence)) THEN
-    RAISE 'another holds the lease' USING ERRCODE = 'RB001';
+  UPDATE rbank.bank h SET seq = after + n, at = now_at, digest = digests[n]
+    WHERE h.no = b AND h.seq = after AND h.digest = after_digest RETURNING h.kinds INTO known;
+  IF NOT FOUND THEN
+    SELECT h.seq, h.digest INTO head, head_digest FROM rbank.bank h WHERE h.no = b;
+    IF NOT FOUND THEN RAISE 'the bank is gone' USING ERRCODE = 'RB003'; END IF;
+    IF head < after OR (head = after AND head_digest <> after_digest) THEN
+      RAISE 'the log is behind' USING ERRCODE = 'RB002';
+    END IF;
+    RETURN false;
   END IF;
-  IF h.seq < after OR (h.seq = after AND h.digest <> after_digest) THEN
-    RAISE 'the log is behind' USING ERRCODE = 'RB002';
+  IF cardinality(lease_names) > 0 THEN
+    IF EXISTS (SELECT FROM unnest(lease_names, fences) w(name, fence) WHERE NOT EXISTS
+               (SELECT FROM rbank.lease l WHERE l.bank = b AND l.name = w.name AND l.fence = w.fence)) THEN
+      RAISE 'another holds the lease' USING ERRCODE = 'RB001';
+    END IF;
   END IF;
-  IF h.seq <> after THEN RETURN false; END IF;
-  INSERT INTO rbank.text SELECT b, * FROM unnest(keys, text_seqs, text_numbers, text_digests, text_rows);
+  IF NOT known @> new_kinds THEN
+    UPDATE rbank.bank h SET kinds = ARRAY(SELECT DISTINCT k FROM unnest(known || new_kinds) k) WHERE h.no = b;
+  END IF;
+  IF 'content_erased' = ANY(types) THEN
+    UPDATE rbank.bank h SET epoch = after + (SELECT max(t.number) FROM unnest(types) WITH ORDINALITY t(type, number)
+                                             WHERE t.type = 'content_erased') WHERE h.no = b;
+  END IF;
+  IF cardinality(keys) > 0 THEN
+    INSERT INTO rbank.text SELECT b, * FROM unnest(keys, text_seqs, text_numbers, text_digests, text_rows);
+  END IF;
   INSERT INTO rbank.event SELECT b, after + w.number, w.id, w.type, w.run, w.digest, w.line
     FROM unnest(ids, types, runs, digests, rows) WITH ORDINALITY w(id, type, run, digest, line, number);
-  UPDATE rbank.bank u SET seq = after + n, at = now_at, digest = digests[n],
-    epoch = coalesce((SELECT after + max(t.number) FROM unnest(types) WITH ORDINALITY t(type, number)
-                      WHERE t.type = 'content_erased'), u.epoch),
-    kinds = CASE WHEN u.kinds @> new_kinds THEN u.kinds
-                 ELSE ARRAY(SELECT DISTINCT k FROM unnest(u.kinds || new_kinds) k) END
-    WHERE u.no = b;
   RETURN true;
 END $$;
 
@@ -105,6 +119,7 @@ BEGIN
   END LOOP;
   INSERT INTO rbank.bank (name, id, ancestors, digest) VALUES (draft, bank_id, forked_from, genesis)
     RETURNING no INTO made;
+  INSERT INTO rbank.turn VALUES (made);
   RETURN made;
 END $$;
 
@@ -123,6 +138,7 @@ BEGIN
     DELETE FROM rbank.event WHERE bank = b;
     DELETE FROM rbank.text WHERE bank = b;
     DELETE FROM rbank.lease WHERE bank = b;
+    DELETE FROM rbank.turn WHERE bank = b;
   END IF;
 END $$;
 
@@ -132,7 +148,8 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE taken bigint;
 BEGIN
   PERFORM set_config('synchronous_commit', 'on', true), set_config('lock_timeout', '30s', true);
-  PERFORM FROM rbank.bank WHERE no = b FOR UPDATE;
+  -- An update, so that an append whose snapshot is older fails where a database is serializable, and is made again.
+  UPDATE rbank.bank SET seq = seq WHERE no = b;
   INSERT INTO rbank.lease AS l VALUES (b, wanted, 1, clock_timestamp() + make_interval(secs => held_s))
     ON CONFLICT (bank, name) DO UPDATE SET fence = l.fence + 1, until = excluded.until
       WHERE l.until < clock_timestamp()

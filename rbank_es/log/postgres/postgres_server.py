@@ -9,8 +9,8 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any, NamedTuple
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import psycopg
 from psycopg import errors as states
@@ -36,19 +36,51 @@ class ConnectionLost(errors.LogUnavailable):
         errors.LogError.__init__(self, f"can't reach {place}: {reason}; {advice}")
 
 
-class Transaction(NamedTuple):
-    """A connection in a transaction. `settle` waits for what was sent: behind it the server ends what stands still."""
+FLUSH = "set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'rbank', '')"
+"""What, committed, has everything on the disk that was committed before."""
 
-    db: Connection
-    settle: Callable[[], None]
+
+class Transaction:
+    """A connection in a transaction. `settle` waits for what was sent: behind it the server ends what stands still.
+
+    A `write` that `flushes` waits for the disk when it is committed, and holds no lock meanwhile.
+    """
+
+    def __init__(self, db: Connection, settle: Callable[[], None]) -> None:
+        self.db, self.settle = db, settle
+        self.flushes = False
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
         """Send a statement; its rows are waited for when they are fetched."""
         return self.db.execute(statement.encode(), values, binary=True)
 
 
-def _nothing() -> None:
-    pass
+@contextmanager
+def _snapshot(db: Connection) -> Iterator[Transaction]:
+    db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    try:
+        yield Transaction(db, lambda: None)
+    finally:
+        with suppress(psycopg.Error):
+            db.execute("ROLLBACK")
+
+
+@contextmanager
+def _write(db: Connection) -> Iterator[Transaction]:
+    # Not `db.transaction()`: within a pipeline that waits for the server six times.
+    with db.pipeline() as pipeline:
+        db.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        begun = Transaction(db, pipeline.sync)
+        try:
+            yield begun
+        except BaseException:
+            with suppress(psycopg.Error):
+                pipeline.sync()
+                db.execute("ROLLBACK")
+            raise
+        db.execute("COMMIT")
+        if begun.flushes:  # by the same session: where the server crashed between the two, this breaks
+            begun.execute(f"SELECT {FLUSH}")
 
 
 class Server:
@@ -129,16 +161,11 @@ class Server:
 
         What a `write` executes last is sent with the COMMIT, in one round trip.
         """
-        with ExitStack() as stack:
-            db = stack.enter_context(self._connection(own=True))
-            snapshot = access == "snapshot"
-            db.isolation_level = psycopg.IsolationLevel(3 if snapshot else 2)  # of BEGIN, not of the session
-            db.read_only = True if snapshot else None
-            settle = stack.enter_context(db.pipeline()).sync if access == "write" else _nothing
-            stack.enter_context(db.transaction())
+        with self._connection(own=True) as db:
             outer, self._mine.db = getattr(self._mine, "db", None), db
             try:
-                yield Transaction(db, settle)
+                with (_write if access == "write" else _snapshot)(db) as begun:
+                    yield begun
             finally:
                 self._mine.db = outer
 

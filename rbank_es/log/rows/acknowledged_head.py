@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 from rbank_es.errors import BadInput
 from rbank_es.log import lines
@@ -34,11 +33,11 @@ class AcknowledgedHead:
             self._head = max(self._head, found, key=lambda head: head.seq)
         return self._head.seq
 
-    def require(self, digest_at: Callable[[int], bytes | None], derived: Path) -> None:
+    def require(self, digest_at: Callable[[int], bytes | None]) -> None:
         """Raise `LogBehind` unless the log has the head."""
         head = self._head if self.seq else None  # once: another thread may note a later one meanwhile
         if head is not None and digest_at(head.seq) != bytes.fromhex(head.digest):
-            raise LogBehind(self._place, head.seq, derived)
+            raise LogBehind(self._place, head.seq, self._cache.folder())
 
     def note(self, head: Head) -> None:
         """Record a head that was acknowledged. Without a usable cache, only this process knows it."""

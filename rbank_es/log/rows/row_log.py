@@ -227,7 +227,7 @@ class RowLog:
         """Return the end of the log, if it is one that this release and this writer may write behind."""
         end = rows.end()
         refuse_unknown(end)
-        self._acknowledged.require(rows.digest, self.derived_directory)
+        self._acknowledged.require(rows.digest)
         return end
 
     def _stored_at(self, rows: Rows, seq: int) -> tuple[Event, Event]:

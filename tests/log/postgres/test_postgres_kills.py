@@ -7,15 +7,15 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rbank_es.events import NoteLogged
+from rbank_es.log.postgres import postgres_server
 from rbank_es.log.postgres.postgres_engine import ENGINE
 from rbank_es.log.rows.row_log import RowLog
 from rbank_es.testing import note
@@ -107,9 +107,15 @@ def own_server() -> Iterator[PostgresServer]:
 
 def wait_for(writers: Writers, more: int) -> None:
     """Wait until so many more groups were acknowledged."""
-    wanted, end = len(writers.turns("acked")) + more, time.monotonic() + 60
-    while len(writers.turns("acked")) < wanted:
-        assert time.monotonic() < end, (writers.folder / "errors").read_text()[-2000:]
+    wanted = len(writers.turns("acked")) + more
+    wait_until(lambda: len(writers.turns("acked")) >= wanted, writers.folder / "errors")
+
+
+def wait_until(holds: Callable[[], bool], errors: Path | None = None) -> None:
+    """Wait for a condition; where it takes too long, show the end of a file of errors."""
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, errors and errors.read_text()[-2000:]
         time.sleep(0.05)
 
 
@@ -155,25 +161,22 @@ def test_without_the_sync_acknowledged_groups_are_lost(own_server: PostgresServe
 def test_a_commit_that_a_crash_took_before_its_flush_is_made_again(
     own_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where writers contend, the flush comes after the commit: on a fresh connection it would vouch for nothing."""
+    """Where writers contend, the flush comes after the commit: a crash between the two breaks its connection."""
     monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "cache"))
     url = own_server.url("one")
     log, other = ENGINE.create(url, [note("one")]), ENGINE.open(url)
     log.append([note("two")])
     other.append([note("three")])
     log.append([note("four")])  # the other was quicker: from now on this one waits for the disk behind the lock
-    once, crashes = log.server.once, iter([True])
-
-    def crashing(statement: str, values: Any) -> Any:
-        if "emit_message" in statement and next(crashes, False):
-            own_server.crash_and_start()
-            log.server.execute("SELECT 1")
-        return once(statement, values)
-
-    monkeypatch.setattr(log.server, "once", crashing)
-    made = log.append([note("five")])
-    assert next(crashes, None) is None and [event.note for event in made.events if isinstance(event, NoteLogged)] == [
-        "five"
-    ]
+    soon = postgres_server.FLUSH
+    monkeypatch.setattr(postgres_server, "FLUSH", f"pg_sleep(60), {soon}")
+    thread = threading.Thread(target=log.append, args=([note("five")],))
+    thread.start()
+    flushing = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'"
+    wait_until(lambda: bool(own_server.execute(flushing)))
+    assert other.position() == 5
+    monkeypatch.setattr(postgres_server, "FLUSH", soon)
+    own_server.crash_and_start()
+    thread.join()
     own_server.crash_and_start()
     assert [getattr(event, "note", "") for event in ENGINE.open(url).read()] == ["one", "two", "three", "four", "five"]
