@@ -1,9 +1,10 @@
-"""A relay before a server: it takes its time, as a network does, or breaks off behind a message."""
+"""A relay before a server: it counts round trips, leads to another server, or breaks off behind a message."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -11,11 +12,10 @@ PORT = "5432"
 
 
 class Relay:
-    """A socket of a folder whose connections go on to a server's, each way `delay_s` later."""
+    """A socket of a folder whose connections go on to that of a server. `trips` counts what a client asked for."""
 
-    def __init__(self, server: Path, folder: Path, *, delay_s: float = 0) -> None:
-        self.folder, self.delay_s = folder, delay_s
-        self._target = str(server / f".s.PGSQL.{PORT}")
+    def __init__(self, server: Path, folder: Path) -> None:
+        self.folder, self.server, self.trips = folder, server, 0
         self._broken: bytes | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -50,13 +50,14 @@ class Relay:
         self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
     async def _relay(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        from_server, to_server = await asyncio.open_unix_connection(self._target)
-        said = bytearray()
+        from_server, to_server = await asyncio.open_unix_connection(str(self.server / f".s.PGSQL.{PORT}"))
+        said = bytearray()  # since the server's last answer
 
         async def client() -> None:
             while data := await from_client.read(65536):
+                self.trips += not said
                 said.extend(data)
-                self._loop.call_later(self.delay_s, to_server.write, data)
+                to_server.write(data)
             to_server.close()
 
         async def server() -> None:
@@ -66,7 +67,8 @@ class Relay:
                     to_server.close()
                     break
                 said.clear()
-                self._loop.call_later(self.delay_s, to_client.write, data)
+                to_client.write(data)
             to_client.close()
 
-        await asyncio.gather(client(), server(), return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(client(), server(), return_exceptions=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pwd
+import resource
 import shutil
 import signal
 import subprocess
@@ -35,7 +36,7 @@ def binaries() -> dict[str, Path]:
 class PostgresServer:
     """A server of this test, run as an unprivileged user, on a socket in a folder of its own."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, replica_of: PostgresServer | None = None, **settings: str) -> None:
         self.binaries = folder
         self.home = Path(tempfile.mkdtemp(prefix="rbank-pg-"))
         self._user: dict[str, Any] = {}
@@ -49,15 +50,18 @@ class PostgresServer:
                     shutil.copytree(part, self.home / part.name, symlinks=True)
                 self.binaries = self.home / folder.relative_to(folder.parents[2])
         self.data = self.home / "data"
-        self._run(
-            "initdb", "-D", str(self.data), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync"
-        )
+        where = ("-D", str(self.data), "--no-sync", "-U", "postgres")
+        if replica_of is None:
+            self._run("initdb", *where, "-A", "trust", "-E", "UTF8", "--locale=C")
+        else:
+            self._run("pg_basebackup", *where, "-R", "-c", "fast", "-h", str(replica_of.home))
         self.settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.home),
             "max_connections": "60",
         } | settings
         self._process: subprocess.Popen[bytes] | None = None
+        self.file_bytes = resource.RLIM_INFINITY
         self.start()
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -67,7 +71,7 @@ class PostgresServer:
         assert said.returncode == 0, said.stdout + said.stderr
 
     def start(self) -> None:
-        """Start the server, and wait until it answers."""
+        """Start the server, and wait until it answers. No file of it grows beyond `file_bytes`, as on a full disk."""
         given = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
         with (self.home / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -75,6 +79,7 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 cwd=self.home,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (self.file_bytes, resource.RLIM_INFINITY)),
                 **self._user,
             )
         end = time.monotonic() + 60
@@ -92,6 +97,12 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait(60)
             self._process = None
+
+    def restart(self, *, file_bytes: int) -> None:
+        """Stop the server in order, and start it with another limit for its files."""
+        self.stop()
+        self.file_bytes = file_bytes
+        self.start()
 
     def crash_and_start(self) -> None:
         """Stop the server as a crash does, and start it again."""

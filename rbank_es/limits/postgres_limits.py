@@ -11,5 +11,7 @@ RETRY_PAUSE_S = 0.2
 LEASE_S = 15.0
 # Seconds within which a server must answer a new connection.
 CONNECT_S = 5
+# Seconds without a sign of the machine at the other end after which a connection is given up: libpq waits for hours.
+UNHEARD_S = 15
 # Connections that a process keeps to one database: as many of its threads as one machine runs at once.
 POOLED_CONNECTIONS = 8

@@ -54,7 +54,9 @@ def address_of(locator: str) -> BankAddress:
         raise errors.BadBankName(locator, "a URL is shown and kept: give the password in PGPASSWORD or ~/.pgpass")
     named = {"host": url.hostname, "port": port and str(port), "user": url.username, "dbname": database}
     given = {name: unquote(value) for name, value in named.items() if value} | given
-    defaults = {"connect_timeout": str(limits.CONNECT_S), "application_name": "rbank-es"}
+    unheard = str(limits.UNHEARD_S)
+    defaults = {"connect_timeout": str(limits.CONNECT_S), "application_name": "rbank-es", "keepalives_idle": unheard}
+    defaults |= {"keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": f"{unheard}000"}
     host = given.get("host") or os.environ.get("PGHOST") or "localhost"
     port_text = given.get("port") or os.environ.get("PGPORT") or "5432"
     database = (

@@ -21,7 +21,7 @@ from rbank_es.log import groups
 from rbank_es.log.groups import Clock, Entropy, Prepared
 from rbank_es.log.postgres.postgres_rows import APPEND, AppendTerms, PostgresRows, append_values
 from rbank_es.log.postgres.postgres_schema import BANK_GONE, HEAD_BEHIND, LEASE_TAKEN
-from rbank_es.log.postgres.postgres_server import FLUSH, ConnectionLost, Server
+from rbank_es.log.postgres.postgres_server import FLUSH, ConnectionLost, Server, TransactionConflict
 from rbank_es.log.protocol import (
     ANY,
     EMPTY,
@@ -123,12 +123,10 @@ class PostgresLog(RowLog):
                     return found
                 sent = True
                 return self._in_one_trip(prepared, expected) or self._in_two_trips(prepared, expected)
-            except (ConnectionLost, states.SerializationFailure, states.DeadlockDetected) as error:
+            except (ConnectionLost, TransactionConflict):
                 self._last = None
                 if time.monotonic() > end:
-                    if isinstance(error, ConnectionLost):
-                        raise
-                    raise errors.LogBusy(self.place, limits.RETRY_S) from error
+                    raise
                 time.sleep(limits.RETRY_PAUSE_S)
 
     def _found(self, ids: Sequence[str]) -> Appended | None:

@@ -36,6 +36,22 @@ class ConnectionLost(errors.LogUnavailable):
         errors.LogError.__init__(self, f"can't reach {place}: {reason}; {advice}")
 
 
+class TransactionConflict(errors.LogBusy):
+    """Transactions of others kept one from its end; it left no trace, and may be made again."""
+
+    def __init__(self, place: str) -> None:
+        super().__init__(place, 0)
+
+
+_ANSWERED = ("RB", "23505")
+"""The beginnings of SQLSTATEs that a log answers itself: its own refusals, and an id that is known."""
+
+
+def _said(error: psycopg.Error) -> Exception:
+    """Return what a server said, in one line, without where in our functions it happened."""
+    return RuntimeError(error.diag.message_primary or " ".join(str(error).split()))
+
+
 FLUSH = "set_config('synchronous_commit', 'on', true), pg_logical_emit_message(true, 'rbank', '')"
 """What, committed, has everything on the disk that was committed before."""
 
@@ -210,11 +226,17 @@ class Server:
         """Raise the error of a log for one of the server."""
         try:
             yield
-        except (states.LockNotAvailable, states.QueryCanceled) as error:
+        except (states.SerializationFailure, states.DeadlockDetected) as error:
+            raise TransactionConflict(self.place) from error
+        except states.LockNotAvailable as error:
             raise errors.LogBusy(self.place, limits.HEAD_WAIT_S) from error
-        except (states.DiskFull, states.InsufficientPrivilege, states.ReadOnlySqlTransaction) as error:
-            raise errors.LogUnavailable(self.place, "write to", error) from error
         except (states.InvalidPassword, states.InvalidAuthorizationSpecification, states.InvalidCatalogName) as error:
-            raise errors.LogUnavailable(self.place, "connect to", error) from error
+            raise errors.LogUnavailable(self.place, "connect to", _said(error)) from error
+        except (states.DiskFull, states.QueryCanceled) as error:
+            raise errors.LogUnavailable(self.place, "use", _said(error)) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise ConnectionLost(self.place, error) from error
+        except psycopg.Error as error:
+            if error.sqlstate is None or error.sqlstate.startswith(_ANSWERED):
+                raise
+            raise errors.LogUnavailable(self.place, "use", _said(error)) from error
