@@ -19,12 +19,11 @@ from benchmarks.measure import Goal, Row, duration, interleave, timed
 from benchmarks.paraphrases import paraphrases
 from benchmarks.sizes import Sizes
 from rbank_es import Bank, Item
-from rbank_es.bank.decisions import append_decided
 from rbank_es.data import lights
 from rbank_es.events import MemoriesExtracted, Reliance, RunJudged, RunStarted
-from rbank_es.policies import DedupV2
-from rbank_es.policies.known_items import KnownItems
-from rbank_es.state import active
+from rbank_es.law import DedupV2, active
+from rbank_es.law.decisions import append_decided
+from rbank_es.law.known_items import KnownItems
 
 DESCENDANTS = 1_000
 BATCH = 250

@@ -14,7 +14,7 @@ from benchmarks.measure import Goal, Row, duration, interleave
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.bank import READ_MODELS
-from rbank_es.state import usage
+from rbank_es.law import usage
 
 _USES = "SELECT DISTINCT item, run FROM exposures WHERE from_seq <= ?"
 ROUNDS = 5

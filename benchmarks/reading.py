@@ -15,8 +15,8 @@ from benchmarks.peers import Library, Table, is_text
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.events.codec import decode_event, encode_json
+from rbank_es.law import RELEVANT
 from rbank_es.log import lines
-from rbank_es.state import RELEVANT
 
 
 def measure(place: Path, sizes: Sizes, bank: Bank) -> Iterator[Row]:

@@ -20,10 +20,10 @@ from random import Random
 from typing import NamedTuple
 
 from rbank_es.events.items import Item
+from rbank_es.law import ItemState
 from rbank_es.policies import Bm25V2, Bm25V3, Filters, RetrievalPolicy
 from rbank_es.policies.words import any_of, words_of
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.state import ItemState
 
 HERE = Path(__file__).parent / "recall_sets"
 POLICIES: Mapping[str, RetrievalPolicy] = {

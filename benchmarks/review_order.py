@@ -24,7 +24,6 @@ from benchmarks.corpus import SEED, vocabulary
 from benchmarks.measure import Goal, Row
 from benchmarks.sizes import Sizes
 from rbank_es import Bank, Item
-from rbank_es.bank.decisions import append_decided
 from rbank_es.bank.verdict_acts import Ruling
 from rbank_es.bank.verdict_review import OPPOSITE
 from rbank_es.events import (
@@ -37,7 +36,8 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.state import active
+from rbank_es.law import active
+from rbank_es.law.decisions import append_decided
 
 RUNS = 120
 FAMILIES = 12

@@ -20,7 +20,7 @@ from rbank_es.judging.gold import Gold
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import Verdict
 from rbank_es.lab.confidence import Graded, Threshold, threshold_for
-from rbank_es.state.proportion import wilson
+from rbank_es.system.proportion import wilson
 from rbank_es.system.validation_messages import reason_of
 
 

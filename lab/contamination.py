@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from rbank_es.errors import BadInput, QueryRefused
 from rbank_es.lab.leading_questions import plain_words, rows_said
-from rbank_es.state import State
+from rbank_es.law import State
 
 if TYPE_CHECKING:
     from rbank_es.loop.tasks import Task

@@ -43,11 +43,11 @@ from rbank_es.lab.trial_place import (
     read_part,
 )
 from rbank_es.lab.trial_record import TrialState, TrialTerms, record_of
+from rbank_es.law import top_tenth
 from rbank_es.limits import experiment_limits
-from rbank_es.state import top_tenth
-from rbank_es.state.proportion import Share
 from rbank_es.system.files import kind_of
 from rbank_es.system.progress import OnProgress, reported
+from rbank_es.system.proportion import Share
 from rbank_es.system.validation_messages import reason_of
 
 if TYPE_CHECKING:

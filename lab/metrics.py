@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 from rbank_es.events.run_totals import known_sum
 from rbank_es.lab.run_rows import Quality, TrialRun
 from rbank_es.lab.statistics import mean_of, pass_at_k
-from rbank_es.state.proportion import Share
+from rbank_es.system.proportion import Share
 
 Better = Literal["higher", "lower", ""]
 Area = Literal["quality", "convergence", "efficiency", "leakage", "memory", "rollouts", "judge", "contamination"]

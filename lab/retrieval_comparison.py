@@ -13,7 +13,7 @@ from msgspec import Struct
 from rbank_es.errors import BadInput
 from rbank_es.lab.statistics import Estimate, differences, interval
 from rbank_es.policies.retrieval_quality import CaseQuality, Injection, RelevanceCase, injection
-from rbank_es.state.proportion import wilson
+from rbank_es.system.proportion import wilson
 
 MEASURES = ("first", "recall", "reciprocal")
 """Measures of a ranking, each of one case; see `CaseQuality`."""

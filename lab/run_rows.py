@@ -21,9 +21,9 @@ from rbank_es.judging.result_comparison import Kind
 from rbank_es.lab.contamination import Contamination, contamination_of
 from rbank_es.lab.quality_gates import Gate, broken_gates
 from rbank_es.lab.trial_log import TrialLog
+from rbank_es.law import BIRTHS, State
 from rbank_es.loop.rollouts import Rollout, Spread, rollout_of, spread_of
 from rbank_es.policies import selection_policy
-from rbank_es.state import BIRTHS, State
 
 if TYPE_CHECKING:
     from rbank_es.lab.task_suite import Suite

@@ -21,8 +21,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rbank_es.state.proportion import wilson
 from rbank_es.system.extras import missing_extra
+from rbank_es.system.proportion import wilson
 
 LEVEL = 0.95
 """The level of intervals."""

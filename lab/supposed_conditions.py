@@ -19,7 +19,7 @@ from rbank_es.lab.definition import Condition, Experiment
 from rbank_es.lab.plan import trials
 from rbank_es.lab.trial import is_finished, tables_of
 from rbank_es.lab.trial_place import TrialPlace, opened
-from rbank_es.state import active
+from rbank_es.law import active
 from rbank_es.system.progress import OnProgress, reported
 
 REDECIDED = frozenset({"consolidation", "forgetting", "retrieval"})

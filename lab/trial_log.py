@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rbank_es.events import Event, RunStarted
+from rbank_es.law import RELEVANT, RESOLVED, LiveState, State, active
 from rbank_es.log.run_reader import RunEvents, runs_named
-from rbank_es.state import RELEVANT, RESOLVED, LiveState, State, active
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from rbank_es.law import ItemState
 from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanking
 from rbank_es.policies.stem_relevance import AskedQuestion, QuestionWeights
 from rbank_es.policies.vector_relevance import VectorRanking
@@ -19,7 +20,6 @@ from rbank_es.projections.held_words import HeldWords, columns_of
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import FTS_COLUMNS, Tokenizer, fts_ddl
 from rbank_es.projections.vector_index import HeldVectors, selected
-from rbank_es.state import ItemState
 
 _COLUMNS = ", ".join(f'"{column}"' for column in FTS_COLUMNS)
 _TABLE = """

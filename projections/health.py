@@ -158,7 +158,7 @@ FROM spread WHERE at IS NOT NULL ORDER BY seq
 
 # The items that rest on one run: without its verdict, no extraction of their own words would stand. `grounds` are those
 # extractions, those of the originals for a copy, `held` the verdicts that hold in each, by run; the rule is `stands` in
-# `rbank_es.state.validity`. An original that isn't known is a ground that no verdict takes.
+# `rbank_es.law.validity`. An original that isn't known is a ground that no verdict takes.
 _FRAGILE = """
 own AS (
     SELECT s.item, c.extraction, c.originals

@@ -6,12 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
+from rbank_es.law import ItemState
 from rbank_es.policies.stem_relevance import read_text
 from rbank_es.projections.held_words import HeldToken, HeldWords, columns_of
 from rbank_es.projections.stem_index import ActiveStems, by_frequency
 from rbank_es.projections.stem_tables import counted_stems
 from rbank_es.projections.tokenizer import Tokenizer
-from rbank_es.state import ItemState
 from rbank_es.text.stems import LANGUAGES
 
 

@@ -10,6 +10,7 @@ frequencies and average lengths in BM25, and so the scores of all others.
 from __future__ import annotations
 
 from rbank_es.events import ConsolidationProposed
+from rbank_es.law.memory import MEMORY_HANDLERS
 from rbank_es.projections.memory_tables import MEMORY_TABLES
 from rbank_es.projections.paged_view import PagedView
 from rbank_es.projections.projection import Projection
@@ -29,7 +30,6 @@ from rbank_es.projections.stem_tables import STEM_RULE, STEM_TABLES, index_stems
 from rbank_es.projections.stored_memory import StoredMemory
 from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.usage import COUNTED
-from rbank_es.state.memory import MEMORY_HANDLERS
 
 # The words of an item may move to another candidate, so what is compared is words, before the batch and now.
 _TOUCHED = "(SELECT DISTINCT item FROM item_states WHERE from_seq > :after AND from_seq <= :upto) t"

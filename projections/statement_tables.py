@@ -38,7 +38,7 @@ STATEMENT_INDEXES = {"statements_statement": "statements (statement)"}
 LIKENESS_RULE = f"likeness-2 of Unicode {unidata_version}"
 """The rule by which the rows were made: raise its version where any text has other facts than before.
 
-Another Python may compose and fold letters otherwise. The rule itself, `rbank_es.policies.likeness`, is imported where
+Another Python may compose and fold letters otherwise. The rule itself, `rbank_es.law.likeness`, is imported where
 it is used: its patterns take 30 ms to compile, and a command that reads needs none.
 """
 
@@ -86,8 +86,8 @@ def index_statements(connection: sqlite3.Connection, after: int, upto: int) -> N
     """Take the statements of new candidates: see `Projection.indexers`."""
     rows = connection.execute(_NEW)
     while some := rows.fetchmany(_BATCH_TEXTS):
-        from rbank_es.policies.likeness import content_of, facts_of, statement_hash
-        from rbank_es.policies.statement_reader import read_statement
+        from rbank_es.law.likeness import content_of, facts_of, statement_hash
+        from rbank_es.law.statement_reader import read_statement
 
         statements, facts = list[tuple[int, int | None, int]](), list[int]()
         for text, id, title, content, known in some:
@@ -123,7 +123,7 @@ class StatementRows:
 
     def same(self, item: Item) -> Collection[str] | None:
         """Return the ids of the items of which a candidate may state the same; None if the file can't be read."""
-        from rbank_es.policies.likeness import statement_hash
+        from rbank_es.law.likeness import statement_hash
 
         return self._answer(lambda: self._ids(_SAME, (statement_hash(item),)))
 
@@ -134,7 +134,7 @@ class StatementRows:
 
     def near(self, item: Item) -> Collection[str] | None:
         """Return the ids of the items of which a candidate may be near to an item; None if the file can't be read."""
-        from rbank_es.policies.likeness import TITLED_MIN, facts_of
+        from rbank_es.law.likeness import TITLED_MIN, facts_of
 
         facts = facts_of(item)
         places, (least, of) = _places(facts), TITLED_MIN

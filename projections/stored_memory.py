@@ -1,6 +1,6 @@
 """The memory of a fold, with its facts in tables: what a fold keeps in mappings is looked up as rows.
 
-`rbank_es.state.memory` settles the states of items here as in the pure fold, so the two can't differ. This module only
+`rbank_es.law.memory` settles the states of items here as in the pure fold, so the two can't differ. This module only
 translates. A fact that an event touches is read from its rows, once. After the event, the difference between its rows
 before and after becomes row changes. The rows of an event therefore don't depend on where batches end.
 """
@@ -18,6 +18,11 @@ from msgspec.structs import replace
 from rbank_es.events import Decision, Event, PolicyChoice
 from rbank_es.events.codec import decode_event, encode_json
 from rbank_es.events.items import Item
+from rbank_es.law import Due, ItemState, Pair, StandingVerdict, State
+from rbank_es.law.bank_state import CandidateState, ExtractionState, ItemRecord, PairState
+from rbank_es.law.growing_set import GrowingSet
+from rbank_es.law.memory import MEMORY_HANDLERS, UNBOUNDED, MemoryFacts, links
+from rbank_es.law.validity import Standing
 from rbank_es.projections.facts import Facts, PreparedParts
 from rbank_es.projections.memory_tables import (
     ACTS,
@@ -37,11 +42,6 @@ from rbank_es.projections.memory_tables import (
     WITNESSES,
 )
 from rbank_es.projections.projection import Change, Close, Insert, Row, Table, json_of
-from rbank_es.state import Due, ItemState, Pair, StandingVerdict, State
-from rbank_es.state.bank_state import CandidateState, ExtractionState, ItemRecord, PairState
-from rbank_es.state.growing_set import GrowingSet
-from rbank_es.state.memory import MEMORY_HANDLERS, UNBOUNDED, MemoryFacts, links
-from rbank_es.state.validity import Standing
 
 TableRow = tuple[Table, Row]
 

@@ -17,15 +17,15 @@ from msgspec.structs import replace
 
 from rbank_es.events import ConsolidationProposed, MemoriesConsolidated
 from rbank_es.events.items import JUDGE_SOURCES, Item
+from rbank_es.law import RELEVANT, RESOLVED, ItemState, Pair, State, fold
+from rbank_es.law.bank_state import CandidateState, ItemStatus, PairState, Proposal, RegisteredOntology
+from rbank_es.law.looked_up import LookedUp, LookedUpItems
 from rbank_es.projections.projection import PROJECTIONS
 from rbank_es.projections.rare_events import positions_of
 from rbank_es.projections.search_tables import fact_sets, facts_at, marked
 from rbank_es.projections.statement_tables import StatementRows
 from rbank_es.projections.stored_memory import StoredMemory
 from rbank_es.projections.view_rows import shadow
-from rbank_es.state import RELEVANT, RESOLVED, ItemState, Pair, State, fold
-from rbank_es.state.bank_state import CandidateState, ItemStatus, PairState, Proposal, RegisteredOntology
-from rbank_es.state.looked_up import LookedUp, LookedUpItems
 
 if TYPE_CHECKING:
     from rbank_es.log import EventLog
@@ -73,7 +73,7 @@ class _StoredItems(LookedUpItems):
     @property
     def active(self) -> int:
         """The number of active items that agents are given."""
-        from rbank_es.policies.known_items import counts_for_agents  # on use: patterns come with it
+        from rbank_es.law.known_items import counts_for_agents  # on use: patterns come with it
 
         return self._stored.answer(self._stored.active, lambda all: sum(map(counts_for_agents, all.items.values())))
 

@@ -35,7 +35,7 @@ def record_read(event: MemoriesRead) -> list[Insert]:
     return [Insert("exposures", (item, event.run, "read", event.seq)) for item in given_items(event)]
 
 
-# As `rbank_es.state.counted_uses`: a setting that is not known counts either way.
+# As `rbank_es.law.counted_uses`: a setting that is not known counts either way.
 _COUNTED_AT = """u.way = coalesce((
     SELECT json_extract(settings, '$.counted') FROM {main}policy_choices
     WHERE kind = 'attribution' AND {holds} AND json_extract(settings, '$.counted') IN ('injected', 'read')

@@ -22,7 +22,7 @@ from rbank_es.errors import BadInput, ProjectionError, ProjectionTimeout
 from rbank_es.projections import Projection, all_projections
 from rbank_es.projections.paged_view import OF_RUN, PagedView, RowCondition, RowPage, Value, contains_all, parameters_of
 from rbank_es.projections.projection import Table, paged_views, view_texts
-from rbank_es.state.proportion import wilson_end
+from rbank_es.system.proportion import wilson_end
 
 if TYPE_CHECKING:
     from rbank_es.projections.stem_index import StemIndex

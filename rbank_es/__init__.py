@@ -56,9 +56,9 @@ if TYPE_CHECKING:
         ToolCalled,
     )
     from rbank_es.events.items import Item
+    from rbank_es.law import State, evolve, fold
     from rbank_es.ontology.loader import load_ontology
     from rbank_es.sparql.source import open_source
-    from rbank_es.state import State, evolve, fold
     from rbank_es.tools.runtime.store import Store
     from rbank_es.tools.runtime.toolbox import build_tools
 
@@ -129,12 +129,12 @@ _HOMES = {
     "LogCorruption": "rbank_es.errors",
     "PositionConflict": "rbank_es.errors",
     "RBankError": "rbank_es.errors",
-    "State": "rbank_es.state",
+    "State": "rbank_es.law",
     "Store": "rbank_es.tools.runtime.store",
     "build_context": "rbank_es.context.assembly",
     "build_tools": "rbank_es.tools.runtime.toolbox",
-    "evolve": "rbank_es.state",
-    "fold": "rbank_es.state",
+    "evolve": "rbank_es.law",
+    "fold": "rbank_es.law",
     "load_ontology": "rbank_es.ontology.loader",
     "open_source": "rbank_es.sparql.source",
 }

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from rbank_es.bank.decisions import Decider
 from rbank_es.events import (
     Decision,
     Erased,
@@ -17,9 +16,9 @@ from rbank_es.events import (
     MemoriesRetracted,
 )
 from rbank_es.events.items import Item
-from rbank_es.policies import ConsolidationPolicy
-from rbank_es.policies.known_items import KnownItems
-from rbank_es.state import State, fold
+from rbank_es.law import ConsolidationPolicy, State, fold
+from rbank_es.law.decisions import Decider
+from rbank_es.law.known_items import KnownItems
 from tests.pools import extraction_id, uuid_of
 from tests.strategies import stamped
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 from rbank_es.events.items import Item
-from rbank_es.policies.statement_reader import SILENT, read_statement
+from rbank_es.law.statement_reader import SILENT, read_statement
 
 Dice = random.Random
 Change = Callable[[str, Dice], str | None]

@@ -15,18 +15,18 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = {name: f"rbank_es.{name}" for name in ("lab", "projections", "tools")} | {"rbank_es": "rbank_es"}
 
 # module or package: (floor, noun). The longest name that fits a module places it. Modules of one noun may import
-# each other; all else comes from below. So `rbank_es.log` and `rbank_es.state`, two nouns on one floor, may not meet.
+# each other; all else comes from below. So `rbank_es.log` and `rbank_es.policies`, of two nouns, may not meet.
 FLOORS = {
     "rbank_es.errors": (0, "vocabulary"),
     "rbank_es.events": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
     "rbank_es.system": (0, "vocabulary"),
     "rbank_es.log": (1, "log"),
-    "rbank_es.state": (1, "state"),
+    "rbank_es.policies": (1, "policies"),
     "rbank_es.ontology": (1, "ontology"),
     "rbank_es.data": (1, "ontology"),
     "rbank_es.text": (1, "ontology"),
-    "rbank_es.policies": (2, "policies"),
+    "rbank_es.law": (2, "law"),
     "rbank_es.sparql": (2, "sparql"),
     "rbank_es.projections": (3, "projections"),
     "rbank_es.answers": (4, "bank"),

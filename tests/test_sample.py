@@ -39,12 +39,12 @@ from rbank_es.events import (
 from rbank_es.events.codec import TYPES
 from rbank_es.exchange import import_paths
 from rbank_es.exchange.exporters import export
+from rbank_es.law import State
+from rbank_es.law.digests import state_digests
 from rbank_es.loop.tasks import load_tasks
 from rbank_es.models.lm_request import answer_text
 from rbank_es.models.scripted_model import Script
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.state import State
-from rbank_es.state.digests import state_digests
 from tests.sandbox.sandboxes import Lender, require_dspy
 
 LOGS = Path(__file__).resolve().parents[1] / "logs"

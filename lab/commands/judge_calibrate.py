@@ -29,7 +29,7 @@ from rbank_es.judging.verdict import Verdict
 from rbank_es.lab.calibration import Calibration, Case, load_cases
 from rbank_es.lab.calibration import calibrate as run_all
 from rbank_es.lab.confidence import Threshold
-from rbank_es.state.proportion import percent
+from rbank_es.system.proportion import percent
 
 
 @command(

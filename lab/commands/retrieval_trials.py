@@ -16,7 +16,7 @@ from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_tab
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import safe_line
 from rbank_es.policies.retrieval_quality import CaseQuality, RelevanceCase, Search, evaluate, read_cases
-from rbank_es.state.proportion import percent
+from rbank_es.system.proportion import percent
 
 if TYPE_CHECKING:
     from rbank_es.events.items import Polarity

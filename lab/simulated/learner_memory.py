@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from rbank_es import __version__
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
-from rbank_es.bank.decisions import append_decided
 from rbank_es.bank.verdict_acts import Ruling
 from rbank_es.context.layer_text import LayerText
 from rbank_es.context.procedures import procedures
@@ -24,6 +23,7 @@ from rbank_es.events.items import Item, Polarity
 from rbank_es.events.run_events import LayerUse
 from rbank_es.lab.simulated.solver import SimulatedOutcome
 from rbank_es.lab.simulated.world import MOVES, SimulatedTask
+from rbank_es.law.decisions import append_decided
 from rbank_es.policies import changed, default_policies
 
 SIMULATED = "SIMULATED"

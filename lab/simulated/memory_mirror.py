@@ -11,15 +11,15 @@ from collections.abc import Iterable
 from typing import Self
 
 from rbank_es.bank import Bank
-from rbank_es.bank.correction import verdict_on
 from rbank_es.context.layer_text import LayerText
 from rbank_es.events import Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRetrieved
 from rbank_es.events.items import Polarity
 from rbank_es.lab.simulated.learner_memory import LearnerMemory, Tables
+from rbank_es.law import State, counted_uses_of
+from rbank_es.law.misled_runs import verdict_on
 from rbank_es.policies import Filters, retrieval_policy
 from rbank_es.policies.packed_items import pack_items
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.state import State, counted_uses_of
 
 
 class MirrorMemory(LearnerMemory):

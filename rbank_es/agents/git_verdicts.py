@@ -23,9 +23,9 @@ from rbank_es.bank.correction import Correction
 from rbank_es.bank.run_judgments import JUDGMENT_TYPES
 from rbank_es.events import Event, RunFinished, RunJudged
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.law import LiveState, State
+from rbank_es.law.bank_state import StandingVerdict
 from rbank_es.limits import git_limits
-from rbank_es.state import LiveState, State
-from rbank_es.state.bank_state import StandingVerdict
 
 JUDGE = "git"
 _HASH = re.compile(rf"[0-9a-f]{{{git_limits.GIT_HASH_CHARS},64}}")

@@ -31,8 +31,8 @@ from rbank_es.agents.skill_plan import Change, PlacePlan, ReadPlace, difference_
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, RBankError
 from rbank_es.events.items import truncate
+from rbank_es.law import State
 from rbank_es.limits import skill_limits
-from rbank_es.state import State
 
 _AGENTS = "AGENTS.md"
 _TITLE_CHARS = 120

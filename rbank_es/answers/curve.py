@@ -15,7 +15,7 @@ from rbank_es import limits
 from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.events import MemoriesRetrieved
-from rbank_es.state.proportion import rounded, wilson
+from rbank_es.system.proportion import rounded, wilson
 
 STEPS = tuple(step / 20 for step in range(4, 17))
 """Floors that are compared: 0.2 to 0.8."""

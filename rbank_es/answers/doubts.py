@@ -15,8 +15,8 @@ from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.event import text_of
 from rbank_es.events.readable_text import count
 from rbank_es.limits import answer_limits
-from rbank_es.state.proportion import percent
 from rbank_es.system.command_lines import whole_command
+from rbank_es.system.proportion import percent
 
 RUN_TEXTS = ("task", "answer", "sparql", "error")
 """The texts of a run that a person reads to check a verdict, beside the judge's reason."""

@@ -13,7 +13,7 @@ from rbank_es.bank.failed_runs import FailedRuns, failed_runs
 from rbank_es.bank.health_report import HealthReport, Measured, health_of, health_series, measures_of, series_positions
 from rbank_es.errors import BadInput
 from rbank_es.limits import answer_limits
-from rbank_es.state.proportion import rounded
+from rbank_es.system.proportion import rounded
 
 
 class HealthQuestion(BankQuestion, frozen=True, kw_only=True):

@@ -20,8 +20,8 @@ from rbank_es.events import Event, ItemsLinked, MemoriesExtracted, type_of
 from rbank_es.events.readable_text import format_names
 from rbank_es.events.visible_text import without_hidden
 from rbank_es.limits import NAMES_LISTED, answer_limits
-from rbank_es.state.proportion import Share
 from rbank_es.system.command_lines import whole_command
+from rbank_es.system.proportion import Share
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View

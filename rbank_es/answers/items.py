@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from rbank_es.answers.shared.bank_reader import BankReader, struct_of
 from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
 from rbank_es.events.items import Polarity, Source
-from rbank_es.state import ItemStatus
+from rbank_es.law import ItemStatus
 
 
 class ItemRow(Struct, frozen=True, kw_only=True):

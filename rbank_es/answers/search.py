@@ -15,7 +15,7 @@ from rbank_es.errors import BadSearch
 from rbank_es.events import Floor
 from rbank_es.events.readable_text import safe_line
 from rbank_es.projections.search_result import FoundItem
-from rbank_es.state.proportion import percent
+from rbank_es.system.proportion import percent
 
 
 class SearchQuestion(BankQuestion, frozen=True, kw_only=True):

@@ -22,7 +22,6 @@ from rbank_es import limits
 from rbank_es.bank.absorption_plan import AbsorptionPlan, Refusal, plan_absorption
 from rbank_es.bank.bank_difference import ActDifference, BankFacts, compared, difference_as, facts_of
 from rbank_es.bank.corrector import Corrector
-from rbank_es.bank.decisions import Latest, append_decided
 from rbank_es.bank.foreign_events import fresh, texts_in, without
 from rbank_es.errors import BadInput
 from rbank_es.events import (
@@ -37,6 +36,7 @@ from rbank_es.events import (
 from rbank_es.events.codec import encodable, encode_json, event_types, has_plain_texts
 from rbank_es.events.event import Erased
 from rbank_es.events.memory_events import Action
+from rbank_es.law.decisions import Latest, append_decided
 from rbank_es.log import Erasing, Erasure, EventLog
 from rbank_es.log.ancestry import check_ancestry
 from rbank_es.log.groups import system_clock, utc_text

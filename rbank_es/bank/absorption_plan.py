@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.decisions import ids_of_decisions
 from rbank_es.bank.foreign_events import (
     Renaming,
     content_id,
@@ -33,6 +32,7 @@ from rbank_es.events import Erased, Event, MemoriesConsolidated, MemoriesExtract
 from rbank_es.events.codec import check_identity, event_types
 from rbank_es.events.items import ItemText
 from rbank_es.events.vector_text import text_digest, text_of_item
+from rbank_es.law.decisions import ids_of_decisions
 from rbank_es.log import EventLog
 from rbank_es.log.groups import system_clock, utc_text
 from rbank_es.log.sought_words import SoughtWords

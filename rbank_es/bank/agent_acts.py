@@ -13,7 +13,7 @@ from rbank_es.system.registry import Registry
 # Loaded when used: who records needs no policies, who only asks no recorder.
 if TYPE_CHECKING:
     from rbank_es.bank.agent_run import AgentRun
-    from rbank_es.bank.lessons_to_draw import LateLessons
+    from rbank_es.law.lessons_to_draw import LateLessons
 
 
 class LeftRun(Struct, frozen=True, kw_only=True):

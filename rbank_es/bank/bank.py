@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from rbank_es.answers.shared.moment import Moment
     from rbank_es.bank.policy_record import PolicyInForce
     from rbank_es.bank.supposed_differences import WhatIf
+    from rbank_es.law import State
+    from rbank_es.law.digests import StateDigests
     from rbank_es.projections.view import View
-    from rbank_es.state import State
-    from rbank_es.state.digests import StateDigests
 
 
 class Replayed(Shown, msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
 
         Raises `BadPoint`; `BadInput` if `into` exists, unless `force` is given.
         """
-        from rbank_es.state.digests import state_digests
+        from rbank_es.law.digests import state_digests
 
         position = self.resolve(to)
         if into is not None:

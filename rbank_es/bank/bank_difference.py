@@ -11,8 +11,8 @@ from msgspec import Struct
 from rbank_es.answers.shared.question import BankAnswer
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import Outcome, VerdictValue
+from rbank_es.law import ItemStatus, State, outcomes, usage
 from rbank_es.policies.policy_registry import PolicyDifference, differences
-from rbank_es.state import ItemStatus, State, outcomes, usage
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View

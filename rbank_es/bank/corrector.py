@@ -15,9 +15,14 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.bank_difference import ActDifference, difference, difference_as
-from rbank_es.bank.canonical import Canon, parts_of, pieces
-from rbank_es.bank.correction import (
-    Correction,
+from rbank_es.bank.correction import Correction
+from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted
+from rbank_es.events.run_events import VerdictValue
+from rbank_es.law import LiveState, State
+from rbank_es.law.canonical import Canon, parts_of, pieces
+from rbank_es.law.decisions import Basis, Latest, optimistically
+from rbank_es.law.lessons_to_draw import lessons_to_draw
+from rbank_es.law.misled_runs import (
     causes_of_loss,
     misled_runs,
     pairs_of,
@@ -25,14 +30,9 @@ from rbank_es.bank.correction import (
     tainted_extractions,
     tainted_items,
 )
-from rbank_es.bank.decisions import Basis, Latest, optimistically
-from rbank_es.bank.lessons_to_draw import lessons_to_draw
-from rbank_es.bank.reconciler import completed, fits
-from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted
-from rbank_es.events.run_events import VerdictValue
+from rbank_es.law.reconciler import completed, fits
+from rbank_es.law.validity import law_of
 from rbank_es.log import ANY, EventLog
-from rbank_es.state import LiveState, State
-from rbank_es.state.validity import law_of
 
 
 class Influence(NamedTuple):

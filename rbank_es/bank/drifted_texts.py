@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from rbank_es.events import ArtifactMaterialised, ContextBuilt
+from rbank_es.law import State, usage
 from rbank_es.ontology.schema_changes import TermChange
 from rbank_es.ontology.written_terms import BareNames, written_terms
-from rbank_es.state import State, usage
 
 if TYPE_CHECKING:
     from rbank_es.bank.open_bank import OpenBank

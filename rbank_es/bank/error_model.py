@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import Purpose, VerdictValue, judge_label
-from rbank_es.state.bank_state import RunState, StandingVerdict
+from rbank_es.law.bank_state import RunState, StandingVerdict
 
 PRIORS: Mapping[tuple[str, VerdictValue], float] = {
     # The earlier work on reasoning banks checked its judging model against gold queries: it was right on 44 % of the

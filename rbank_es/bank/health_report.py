@@ -13,8 +13,8 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
 from rbank_es.limits import answer_limits
-from rbank_es.state.proportion import Share, rounded
 from rbank_es.system.progress import OnProgress
+from rbank_es.system.proportion import Share, rounded
 
 if TYPE_CHECKING:
     from rbank_es.bank.open_bank import OpenBank

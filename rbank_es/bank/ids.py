@@ -15,8 +15,8 @@ from rbank_es.log import Erasing
 
 if TYPE_CHECKING:
     from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.law import State
     from rbank_es.log import EventLog
-    from rbank_es.state import State
 
 
 class Named(Protocol):

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from rbank_es.bank.absorption import Absorption
     from rbank_es.bank.bank_difference import ActDifference
     from rbank_es.bank.correction import Correction
-    from rbank_es.bank.decisions import Basis
-    from rbank_es.state import ItemStatus, Pair, State
-    from rbank_es.state.bank_state import ItemRecord
+    from rbank_es.law import ItemStatus, Pair, State
+    from rbank_es.law.bank_state import ItemRecord
+    from rbank_es.law.decisions import Basis
 
 
 class Remembered(Struct, frozen=True, kw_only=True):
@@ -187,7 +187,7 @@ class ItemActs(VerdictActs):
         `runs` are those that it was drawn from: it rests on their verdicts, and leaves the bank if these change.
         Raises `NotInBank` for a run, `BadInput` for one that is undecided.
         """
-        from rbank_es.bank.decisions import append_decided
+        from rbank_es.law.decisions import append_decided
 
         item = Item.make(
             given_words("a title", title), content, src, desc=desc, polarity=polarity, tags=tags, domain=domain
@@ -243,7 +243,7 @@ class ItemActs(VerdictActs):
             return self._near_rejected(item, targets[0])
         if reason not in ("rejected", "withdrawn"):
             return f"{reason}: it supports {', '.join(targets)}" if targets else reason
-        from rbank_es.bank.decisions import consolidation_policy
+        from rbank_es.law.decisions import consolidation_policy
 
         with self.latest.at(self.log.position()) as basis:
             records = basis.state.records
@@ -262,7 +262,7 @@ class ItemActs(VerdictActs):
 
     def _near_rejected(self, item: Item, rejected: str) -> str:
         """Return in words why an item waits for a person."""
-        from rbank_es.policies.likeness import differences, in_words
+        from rbank_es.law.likeness import differences, in_words
 
         with self.latest.at(self.log.position()) as basis:
             other = basis.state.items[rejected].item

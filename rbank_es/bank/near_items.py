@@ -30,7 +30,7 @@ class NearItem(Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """The relation in words."""
-        from rbank_es.policies.likeness import in_words  # its patterns take 25 ms, and few items are near to another
+        from rbank_es.law.likeness import in_words  # its patterns take 25 ms, and few items are near to another
 
         relation = {"near-rejected": "near to the rejected item", "near": "near to"}.get(self.how, self.how)
         told = in_words(self.differences)
@@ -61,7 +61,7 @@ def _linked(history: Iterable[Any], name: str) -> Iterator[tuple[str, str]]:
 
 
 def _near(view: View, row: dict[str, Any], id: str, how: str) -> NearItem:
-    from rbank_es.policies.likeness import differences
+    from rbank_es.law.likeness import differences
 
     other = view.item(id) or {"title": "", "content": ""}
     before, after = (Item(id="", title=each["title"] or "", content=each["content"] or "") for each in (other, row))

@@ -22,12 +22,12 @@ from rbank_es.system.shown_locator import shown_locator
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
 if TYPE_CHECKING:
-    from rbank_es.bank.decisions import Latest
     from rbank_es.events.bank_events import PolicyKind
+    from rbank_es.law import State
+    from rbank_es.law.decisions import Latest
     from rbank_es.projections.read_models import Applied, ReadModels
     from rbank_es.projections.stored_state import StoredState
     from rbank_es.projections.view import View
-    from rbank_es.state import State
 
 Given = Event | Mapping[str, Any]
 """A new event, or the JSON object of one."""
@@ -212,7 +212,7 @@ class OpenBank:
 
     def state(self, point: str | int | None = None, *, progress: OnProgress | None = None) -> State:
         """Return the state at a point, folded from the log alone."""
-        from rbank_es.state import RELEVANT, RESOLVED, fold
+        from rbank_es.law import RELEVANT, RESOLVED, fold
 
         upto = self.resolve(point)
         # Of the types that change the state only: most of a log are calls of models and tools.
@@ -222,7 +222,7 @@ class OpenBank:
     @property
     def latest(self) -> Latest:
         """The state at the head as decisions take it: kept while the bank is open, and advanced by new events."""
-        from rbank_es.bank.decisions import Latest
+        from rbank_es.law.decisions import Latest
 
         if self._latest is None:
             self._latest = Latest(self.log, self._stored_state)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from rbank_es.state.proportion import Share, ShareDifference, Stratum, cases_needed, matched, share_difference
+from rbank_es.system.proportion import Share, ShareDifference, Stratum, cases_needed, matched, share_difference
 
 if TYPE_CHECKING:
     from rbank_es.projections.view import View

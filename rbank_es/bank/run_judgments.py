@@ -11,9 +11,9 @@ from typing import NamedTuple
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events import Event, JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import Purpose
+from rbank_es.law import LiveState
+from rbank_es.law.memory import rank_of
 from rbank_es.log.run_reader import read_run
-from rbank_es.state import LiveState
-from rbank_es.state.memory import rank_of
 
 JUDGMENT_TYPES = frozenset({"run_judged", "judgment_overruled"})
 
@@ -26,7 +26,7 @@ AUTHORITIES: Mapping[int | None, str] = {
     0: "undecided",
     None: "doesn't count",
 }
-"""The ranks of `rbank_es.state.validity.authority` in words; see `authority_name`."""
+"""The ranks of `rbank_es.law.validity.authority` in words; see `authority_name`."""
 
 
 def authority_name(rank: int | None, kind: str) -> str:

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rbank_es.bank.bank_difference import Difference, ItemDifference
-from rbank_es.bank.canonical import counts
 from rbank_es.events.memory_events import Action
-from rbank_es.state import Pair, State
+from rbank_es.law import Pair, State
+from rbank_es.law.canonical import counts
 
 
 class DecisionDifference(Struct, frozen=True, kw_only=True):

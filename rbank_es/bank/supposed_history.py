@@ -15,11 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from rbank_es.bank.canonical import UNSUPPORTED, Canon, effect, kept, parts_of, refold
-from rbank_es.bank.decision_timeline import DecisionTimeline
-from rbank_es.bank.reconciler import completed
 from rbank_es.bank.supposition import WHAT_IF, Supposition
-from rbank_es.bank.work_list import CandidateIndex, canonical
 from rbank_es.errors import BadPolicy
 from rbank_es.events import (
     ContextBuilt,
@@ -42,12 +38,16 @@ from rbank_es.events import (
 )
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.derived_ids import derived_id
-from rbank_es.policies import ConsolidationPolicy, Merge, MergeV2, governing
+from rbank_es.law import ConsolidationPolicy, Due, LiveState, Merge, MergeV2, Pair, State
+from rbank_es.law.canonical import UNSUPPORTED, Canon, effect, kept, parts_of, refold
+from rbank_es.law.decision_timeline import DecisionTimeline
+from rbank_es.law.known_items import KnownItems, is_written
+from rbank_es.law.memory import MEMORY_HANDLERS, rank_of
+from rbank_es.law.reconciler import completed
+from rbank_es.law.validity import law_of, witnesses_of
+from rbank_es.law.work_list import CandidateIndex, canonical
+from rbank_es.policies import governing
 from rbank_es.policies.admission import admission_policy, origin_of
-from rbank_es.policies.known_items import KnownItems, is_written
-from rbank_es.state import Due, LiveState, Pair, State
-from rbank_es.state.memory import MEMORY_HANDLERS, rank_of
-from rbank_es.state.validity import law_of, witnesses_of
 
 _TYPES: tuple[type[Event], ...] = (*MEMORY_HANDLERS, ContextBuilt, MemoriesRead, RunStarted)
 HISTORY_TYPES = frozenset(type_of(cls) for cls in _TYPES)

@@ -16,8 +16,8 @@ from rbank_es.bank.ids import StateIds, not_in_bank, whole_id
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Event, JudgmentOverruled, PolicyChoice
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.law import State
 from rbank_es.policies.policy_registry import changed
-from rbank_es.state import State
 
 WHAT_IF = "what-if"
 """Who gives a supposed verdict."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rbank_es.bank.correction import Correction
     from rbank_es.bank.corrector import Corrector
     from rbank_es.bank.verdict_review import DoubtfulVerdict
-    from rbank_es.state import State
+    from rbank_es.law import State
 
 SOMEBODY = "somebody"
 """The name of a person who gave none."""

@@ -20,8 +20,8 @@ from rbank_es.bank.error_model import Doubt, ErrorModel, Judge, Opinion, fitted,
 from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.state import LiveState, State
-from rbank_es.state.validity import law_of, said_by
+from rbank_es.law import LiveState, State
+from rbank_es.law.validity import law_of, said_by
 from rbank_es.system.progress import OnProgress
 
 JUDGMENTS = frozenset({"run_judged", "judgment_overruled"})

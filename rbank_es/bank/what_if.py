@@ -16,10 +16,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.bank_difference import Difference, RunDifference, RunValues, difference, difference_as
-from rbank_es.bank.correction import verdict_on
-from rbank_es.bank.decision_timeline import TIMELINE_TYPES, DecisionTimeline
 from rbank_es.bank.foreign_events import words_of
-from rbank_es.bank.lessons_to_draw import lessons_to_draw
 from rbank_es.bank.supposed_differences import (
     HitsDifference,
     ModelNeeds,
@@ -49,6 +46,10 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item, Polarity
 from rbank_es.events.run_events import LayerUse
+from rbank_es.law import State, counted_uses_of, fold, items_above, items_of_task
+from rbank_es.law.decision_timeline import TIMELINE_TYPES, DecisionTimeline
+from rbank_es.law.lessons_to_draw import lessons_to_draw
+from rbank_es.law.misled_runs import verdict_on
 from rbank_es.log.run_reader import RunEvents, read_run
 from rbank_es.policies import Filters, RetrievalPolicy, retrieval_policy
 from rbank_es.policies.admission import origin_of
@@ -57,7 +58,6 @@ from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.bm25_3 import Bm25V3
 from rbank_es.policies.packed_items import pack_items
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.state import State, counted_uses_of, fold, items_above, items_of_task
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_heading, echo_table, format_time
 from rbank_es.events.readable_text import count
-from rbank_es.state.proportion import percent, points
+from rbank_es.system.proportion import percent, points
 
 COURSE = ("novelty", "duplicates", "wins_last", "never_used", "overruled", "undecided", "disagreement", "one_verdict")
 """The shares in the table over time."""

@@ -18,8 +18,8 @@ from rbank_es.cli.shared.answers import (
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell
 from rbank_es.events.items import Polarity, Source
-from rbank_es.state import ItemStatus
-from rbank_es.state.proportion import percent
+from rbank_es.law import ItemStatus
+from rbank_es.system.proportion import percent
 
 CONDITIONS = {
     **{name: f"{name}={{}}" for name in ("state", "src", "polarity", "role")},

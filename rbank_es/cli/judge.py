@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from rbank_es.judging.gold import Gold
     from rbank_es.judging.judge_protocol import JudgingPolicy
     from rbank_es.judging.verdict import Verdict
+    from rbank_es.law import StandingVerdict
     from rbank_es.models.choice import LmChoice
-    from rbank_es.state import StandingVerdict
 
 
 GOES_ON = "With --unjudged, the same command goes on from here"

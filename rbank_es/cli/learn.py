@@ -21,7 +21,7 @@ from rbank_es.events.readable_text import count
 if TYPE_CHECKING:
     from rbank_es.agents.learned_lessons import LessonPlan
     from rbank_es.bank import Bank
-    from rbank_es.bank.lessons_to_draw import LateLessons, LessonToDraw
+    from rbank_es.law.lessons_to_draw import LateLessons, LessonToDraw
     from rbank_es.models.choice import LmChoice
 
 

@@ -22,11 +22,11 @@ from rbank_es.cli.shared.output import (
     format_time,
 )
 from rbank_es.events.items import Source
-from rbank_es.state import ItemStatus, usage
+from rbank_es.law import ItemStatus, usage
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank, Replayed
-    from rbank_es.state import State
+    from rbank_es.law import State
 
 STATES = get_args(ItemStatus)
 

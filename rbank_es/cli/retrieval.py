@@ -14,7 +14,7 @@ from rbank_es.cli.shared.arguments import open_whole, read_bounded
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table, warn
 from rbank_es.errors import BadInput, CheckFailed
 from rbank_es.events.readable_text import count
-from rbank_es.state.proportion import percent
+from rbank_es.system.proportion import percent
 
 if TYPE_CHECKING:
     from rbank_es.answers.curve import Curve

@@ -36,7 +36,7 @@ from rbank_es.cli.shared.shown_items import print_near
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count, format_names, safe_line
 from rbank_es.limits import answer_limits
-from rbank_es.state.proportion import percent
+from rbank_es.system.proportion import percent
 
 
 @command(

@@ -19,7 +19,6 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.decisions import same_but_held
 from rbank_es.bank.foreign_events import fresh, stays
 from rbank_es.errors import BadEvent, DuplicateEvent, UnknownEvent
 from rbank_es.events import (
@@ -37,6 +36,7 @@ from rbank_es.exchange.foreign_forms import foreign_form
 from rbank_es.exchange.importer import Importer, ImportUnit, News, Parsed, RecordChange, events_of
 from rbank_es.exchange.item_lists import EXTRACTOR
 from rbank_es.exchange.json_records import JsonRecord, json_records
+from rbank_es.law.decisions import same_but_held
 from rbank_es.log import EventLog
 
 

@@ -58,10 +58,10 @@ from rbank_es.exchange.trajectory_fields import (
     data_of,
     in_order,
 )
+from rbank_es.law import State
+from rbank_es.law.validity import witnesses_of
 from rbank_es.log.lines import REF
 from rbank_es.log.run_reader import RunEvents
-from rbank_es.state import State
-from rbank_es.state.validity import witnesses_of
 from rbank_es.system.utc_times import recorded_time, utc_time
 
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov", "otlp"]

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.bank import Bank
-from rbank_es.bank.decisions import Decider, Latest, optimistically
 from rbank_es.errors import BadFiles, BadImport, BadInput, Notice
 from rbank_es.events import Event, MemoriesConsolidated, RunStarted
 from rbank_es.exchange.event_lines import news_of_export
@@ -25,10 +24,11 @@ from rbank_es.exchange.importer import ImportUnit, LineRefusal, News, Parsed, Re
 from rbank_es.exchange.item_lists import news_of_list
 from rbank_es.exchange.known_records import news_of
 from rbank_es.exchange.streamed_files import stream_head
+from rbank_es.law import BIRTHS, State
+from rbank_es.law.decisions import Decider, Latest, optimistically
+from rbank_es.law.known_items import KnownItems
 from rbank_es.log import Appended, EventLog
 from rbank_es.policies.admission import held_back
-from rbank_es.policies.known_items import KnownItems
-from rbank_es.state import BIRTHS, State
 from rbank_es.system.bad_files import left_out_files
 from rbank_es.system.files import kind_of
 from rbank_es.system.given_file import read_given

@@ -12,7 +12,7 @@ The rule, for every importer:
 
 An item of a list brings no run, so it is a copy: of the extractions of its words in the bank that exported it
 (`CopyMark`), else of the entry itself, wherever that was imported. What it is a copy of stands behind it; see
-`rbank_es.state.validity`. Whoever changed its words made a statement of his own, which is a copy of nothing.
+`rbank_es.law.validity`. Whoever changed its words made a statement of his own, which is a copy of nothing.
 
 Content is compared as parsed values: spacing, order of keys, line ends, escapes, a byte order mark, 1 or 1.0, and JSON
 Lines or a JSON array make no difference, nor do line ends within a text, or whether a name is a number or a text (7,

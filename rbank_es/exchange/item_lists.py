@@ -27,7 +27,7 @@ from rbank_es.events.items import Item, ItemText, Name, Polarity, Source, digest
 from rbank_es.exchange.identity import MARK, CopyMark, identity, part_id
 from rbank_es.exchange.importer import Importer, ImportUnit, News, Opening, Parsed, RecordChange
 from rbank_es.exchange.json_records import JsonRecord, json_records
-from rbank_es.state import State
+from rbank_es.law import State
 from rbank_es.system.validation_messages import reason_of
 
 EXTRACTOR = "item-import-1"

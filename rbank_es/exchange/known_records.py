@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from rbank_es.bank.decisions import same_but_held
 from rbank_es.bank.foreign_events import Renaming, free_run_name
 from rbank_es.events import DecisionUndone, Event, MemoriesExtracted, RunJudged, RunStarted, type_of
 from rbank_es.events.codec import event_types
 from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import ItemText
 from rbank_es.exchange.importer import ImportUnit, News, Parsed, RecordChange, untimed
+from rbank_es.law import State
+from rbank_es.law.decisions import same_but_held
 from rbank_es.log import EventLog
-from rbank_es.state import State
 
 _LOOKUPS = 2_000
 """Ids that are looked up one by one; for more, reading the log once is quicker."""

@@ -34,8 +34,8 @@ from rbank_es.events import (
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.exchange.exported_runs import begun_runs
 from rbank_es.exchange.otlp_names import EVALUATED, OURS, SDK, names_of
+from rbank_es.law import State
 from rbank_es.log.run_reader import RunEvents
-from rbank_es.state import State
 
 _TYPES = (
     *("run_started", "memories_retrieved", "tool_called", "lm_called", "run_finished", "run_judged"),

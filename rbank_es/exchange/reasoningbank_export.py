@@ -20,9 +20,9 @@ from rbank_es.exchange.exported_runs import begun_runs, extra_of
 from rbank_es.exchange.identity import MARK, Mark, Numbers
 from rbank_es.exchange.memory_markdown import write_memories
 from rbank_es.exchange.reasoningbank import EventIds, ids_without_mark
+from rbank_es.law import State
+from rbank_es.law.validity import witnesses_of
 from rbank_es.log.run_reader import RunEvents
-from rbank_es.state import State
-from rbank_es.state.validity import witnesses_of
 
 _TYPES = ("run_started", "step_taken", "run_finished")
 Drawn = dict[str, list[Item]]

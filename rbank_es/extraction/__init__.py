@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         past_run,
     )
     from rbank_es.extraction.proposals import from_proposals, proposals_of
-    from rbank_es.policies.consolidation import content_jaccard, find_similar, title_similarity
+    from rbank_es.law.consolidation import content_jaccard, find_similar, title_similarity
 
 __all__ = [
     "Consolidated",
@@ -64,6 +64,6 @@ __getattr__, __dir__ = exports(
         ".judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run"),
         ".conversation": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
         ".proposals": ("from_proposals", "proposals_of"),
-        "..policies.consolidation": ("content_jaccard", "find_similar", "title_similarity"),
+        "..law.consolidation": ("content_jaccard", "find_similar", "title_similarity"),
     },
 )

@@ -15,15 +15,14 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.decisions import append_decided
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, Reliance
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.events.visible_text import without_hidden
+from rbank_es.law import BIRTHS, ConsolidationPolicy
+from rbank_es.law.decisions import append_decided
 from rbank_es.models.replies import DISOWNED, RETRACTION, ModelReply, ReplyReading
 from rbank_es.models.reply_syntax import ReplySection, Span, label, means_nothing
-from rbank_es.policies import ConsolidationPolicy
-from rbank_es.state import BIRTHS
 
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]
 """Why an entry gives no item. `repeated`: an earlier entry has its title or its words."""

@@ -30,9 +30,9 @@ from rbank_es.events.run_events import has_source
 from rbank_es.extraction.candidates import Extraction, Usable, usable
 from rbank_es.extraction.conversation import ExtractorReply, ask
 from rbank_es.extraction.judged_run import Judgment, PastRun, clip, format_trajectory
+from rbank_es.law.likeness import is_same
 from rbank_es.models.prompt_room import ask_with_room
 from rbank_es.policies import SuccessFailure
-from rbank_es.policies.likeness import is_same
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms

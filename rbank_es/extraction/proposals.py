@@ -21,10 +21,11 @@ from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.extraction.candidates import Extraction, clean_tags, one_line, read_answer, says_something
 from rbank_es.extraction.extractors import PASSING
 from rbank_es.extraction.judged_run import Judgment
+from rbank_es.law import ConsolidationPolicy, Merge, MergeV2
 from rbank_es.log.run_reader import read_run
 from rbank_es.models.prompt_table import PROPOSALS, WHY_NONE, prompt_for
 from rbank_es.models.replies import ModelReply
-from rbank_es.policies import ConsolidationPolicy, Merge, MergeV2, SuccessFailure, governing
+from rbank_es.policies import SuccessFailure, governing
 from rbank_es.policies.admission import AGENT_WORDS, TOOL_QUERIES
 from rbank_es.tools.runtime.tool_family import tools_named_as
 

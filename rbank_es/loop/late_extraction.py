@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rbank_es.bank.lessons_to_draw import COMPARED, LateLessons, LessonToDraw, lessons_to_draw
 from rbank_es.bank.run_judgments import judgments_of, standing
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesExtracted
@@ -16,6 +15,7 @@ from rbank_es.extraction.candidates import Extraction, consolidate
 from rbank_es.extraction.extractors import contrastive_extract, extract, extract_common_patterns
 from rbank_es.extraction.judged_run import Judgment, past_run
 from rbank_es.judging.judges import policy_for
+from rbank_es.law.lessons_to_draw import COMPARED, LateLessons, LessonToDraw, lessons_to_draw
 from rbank_es.loop.learnable_verdict import judgment_for_learning
 from rbank_es.policies import SuccessFailure, governing_as
 from rbank_es.policies.admission import PROPOSED_BY

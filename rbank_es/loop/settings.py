@@ -15,15 +15,9 @@ from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds, To
 from rbank_es.executors.executor import EXECUTORS
 from rbank_es.judging.judges import judging_policy, needs_of
 from rbank_es.judging.verdict import NOBODY
+from rbank_es.law import ConsolidationPolicy
 from rbank_es.models.choice import LmChoice
-from rbank_es.policies import (
-    ConsolidationPolicy,
-    SuccessFailure,
-    chosen_policy,
-    governing,
-    governing_as,
-    selection_policy,
-)
+from rbank_es.policies import SuccessFailure, chosen_policy, governing, governing_as, selection_policy
 from rbank_es.tools.runtime.run_meter import check_bounds
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ attribution    exposure-1
 correction     law-1  law-2
 
 `POLICIES` is their registry. A policy is one file with one class; every released version stays beside the newer ones.
+Those that decide by the state of a bank (consolidation, forgetting, attribution, correction) are in `rbank_es.law`.
 The public names below are imported on first use: a search needs one policy of them.
 """
 
@@ -26,21 +27,9 @@ if TYPE_CHECKING:
         StandardAdmission,
         held_back,
     )
-    from rbank_es.policies.attribution import Exposure
     from rbank_es.policies.bm25_1 import Bm25V1
     from rbank_es.policies.bm25_2 import Bm25V2
     from rbank_es.policies.bm25_3 import Bm25V3
-    from rbank_es.policies.consolidation import (
-        Append,
-        ConsolidationPolicy,
-        Dedup,
-        Merge,
-        content_jaccard,
-        find_similar,
-        title_similarity,
-    )
-    from rbank_es.policies.consolidation_2 import AppendV2, DedupV2, MergeV2
-    from rbank_es.policies.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
     from rbank_es.policies.hybrid_1 import HybridV1
     from rbank_es.policies.policy_registry import (
         POLICIES,
@@ -74,29 +63,17 @@ if TYPE_CHECKING:
 __all__ = [
     "POLICIES",
     "AdmissionPolicy",
-    "Append",
-    "AppendV2",
     "BestOf",
     "Bm25V1",
     "Bm25V2",
     "Bm25V3",
-    "Bounded",
     "CheckJudging",
     "Choice",
-    "ConsolidationPolicy",
-    "Dedup",
-    "DedupV2",
-    "Exposure",
     "Filters",
-    "ForgettingPolicy",
     "HybridV1",
     "Formula",
     "ItemIndex",
-    "LeastProven",
     "LmJudging",
-    "Merge",
-    "MergeV2",
-    "Never",
     "OpenAdmission",
     "Policy",
     "PolicyDifference",
@@ -113,9 +90,7 @@ __all__ = [
     "WordShare",
     "changed",
     "chosen_policy",
-    "content_jaccard",
     "default_policies",
-    "find_similar",
     "governing",
     "governing_as",
     "held_back",
@@ -124,7 +99,6 @@ __all__ = [
     "query_words",
     "retrieval_policy",
     "selection_policy",
-    "title_similarity",
     "weighs_outcomes",
 ]
 
@@ -132,21 +106,9 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         ".admission": ("AdmissionPolicy", "OpenAdmission", "ReviewedAdmission", "StandardAdmission", "held_back"),
-        ".attribution": ("Exposure",),
         ".bm25_1": ("Bm25V1",),
         ".bm25_2": ("Bm25V2",),
         ".bm25_3": ("Bm25V3",),
-        ".consolidation": (
-            "Append",
-            "ConsolidationPolicy",
-            "Dedup",
-            "Merge",
-            "content_jaccard",
-            "find_similar",
-            "title_similarity",
-        ),
-        ".consolidation_2": ("AppendV2", "DedupV2", "MergeV2"),
-        ".forgetting_policies": ("Bounded", "ForgettingPolicy", "LeastProven", "Never"),
         ".hybrid_1": ("HybridV1",),
         ".policy_registry": (
             "POLICIES",

@@ -15,7 +15,7 @@ from msgspec import Meta
 from rbank_es import limits
 from rbank_es.policies.bm25_1 import Bm25V1, Weight, ranked_again
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem
-from rbank_es.state.proportion import proven_share
+from rbank_es.system.proportion import proven_share
 
 
 class UtilityRanking(Bm25V1, frozen=True, kw_only=True):

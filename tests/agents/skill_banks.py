@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rbank_es import Bank, Item
-from rbank_es.bank.decisions import append_decided
 from rbank_es.events import MemoriesExtracted, PolicyChoice, Reliance, RunJudged, RunStarted
+from rbank_es.law import AppendV2
+from rbank_es.law.decisions import append_decided
 from rbank_es.limits import skill_limits
-from rbank_es.policies import AppendV2, default_policies
+from rbank_es.policies import default_policies
 
 LINE = re.compile(r"- \[(?P<id>[^\]]+)\] (?P<words>.*)")
 FIELDS = {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}

@@ -14,7 +14,7 @@ from rbank_es.answers.runs import RunRow
 from rbank_es.bank.agent_run import AgentRun, Lessons
 from rbank_es.errors import BadInput
 from rbank_es.events import LmCalled, MemoriesRead
-from rbank_es.state import usage
+from rbank_es.law import usage
 from tests.models.openai_server import openai_server
 
 TASK = "Which lamps are lit?"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.state import State
-from rbank_es.state.validity import witnesses_of
+from rbank_es.law import State
+from rbank_es.law.validity import witnesses_of
 from tests.cli.misled import HEIGHT, misled_bank
 from tests.cli_runner import SAMPLE, run
 

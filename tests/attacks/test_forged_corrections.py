@@ -22,7 +22,7 @@ from rbank_es.events import (
     MemoriesRetracted,
 )
 from rbank_es.events.memory_events import Action
-from rbank_es.state import active
+from rbank_es.law import active
 from tests.cli.misled import HEIGHT, SORTED, TWIN, WARNING, judged, misled_bank
 from tests.cli_runner import run as command
 

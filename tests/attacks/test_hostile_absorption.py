@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es import Bank, limits
-from rbank_es.bank.decisions import ids_of_decisions
 from rbank_es.errors import BadEvent, BadInput
 from rbank_es.events import Event, MemoriesExtracted, NoteLogged, RunJudged, RunStarted
+from rbank_es.law import active
+from rbank_es.law.decisions import ids_of_decisions
 from rbank_es.log.wrapper import LogWrapper
-from rbank_es.state import active
 from tests.cli.misled import HEIGHT, WARNING, drawn, judged, misled_bank
 from tests.cli_runner import fails
 from tests.cli_runner import run as command

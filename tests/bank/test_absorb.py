@@ -12,7 +12,6 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es import Bank, limits
-from rbank_es.bank.decisions import append_decided
 from rbank_es.errors import BadInput, LogBusy, LogCorruption, UnknownEvent
 from rbank_es.events import (
     ContextBuilt,
@@ -29,13 +28,13 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.items import Item
+from rbank_es.law import Append, Dedup, active, usage
+from rbank_es.law.decisions import append_decided
+from rbank_es.law.digests import state_digests
 from rbank_es.log import Appended
 from rbank_es.log.groups import system_clock, utc_text
 from rbank_es.log.lines import CRC_TAIL, close_line, seed_of
 from rbank_es.log.wrapper import LogWrapper
-from rbank_es.policies import Append, Dedup
-from rbank_es.state import active, usage
-from rbank_es.state.digests import state_digests
 from tests.cli.misled import HEIGHT, SORTED, TWIN, WARNING, drawn, judged, learned, misled_bank, ran
 from tests.places import derived
 

@@ -9,10 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.decisions import append_decided
 from rbank_es.bank.item_acts import Remembered
 from rbank_es.bank.verdict_acts import Ruling
-from rbank_es.bank.work_list import CandidateIndex
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
     ContextBuilt,
@@ -28,10 +26,12 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import JudgeKind, VerdictValue
+from rbank_es.law import active
+from rbank_es.law.decisions import append_decided
+from rbank_es.law.digests import state_digests
+from rbank_es.law.work_list import CandidateIndex
 from rbank_es.log import Appended
 from rbank_es.policies import changed, default_policies
-from rbank_es.state import active
-from rbank_es.state.digests import state_digests
 from tests.differences import states_in
 
 WORDS = "one two three four five six seven eight"

@@ -48,11 +48,11 @@ from rbank_es.events import (
 )
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item, truncate
+from rbank_es.law import fold
 from rbank_es.log import EMPTY, Head
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import SegmentCorruption
 from rbank_es.policies import policy_of
-from rbank_es.state import fold
 from rbank_es.testing import SECRET, at_once, event_id, forms_of, note
 from tests.faults.disk import Quick
 

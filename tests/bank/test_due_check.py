@@ -8,7 +8,7 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.events import RunJudged, RunStarted
-from rbank_es.state import active
+from rbank_es.law import active
 
 
 def judgment(verdict: str) -> RunJudged:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank, Item
-from rbank_es.bank.decisions import append_decided
 from rbank_es.bank.item_acts import Remembered
 from rbank_es.events import MemoriesConsolidated, MemoriesExtracted, MemoriesRetracted, Reliance, RunJudged
 from rbank_es.exchange import import_paths
-from rbank_es.policies import AppendV2, DedupV2, MergeV2, Policy
+from rbank_es.law import AppendV2, DedupV2, MergeV2
+from rbank_es.law.decisions import append_decided
+from rbank_es.policies import Policy
 from tests.cli_runner import run as command
 
 WRONG = ("Tower heights are in feet", "All tower heights in the register are stored in feet, as the keeper says.")

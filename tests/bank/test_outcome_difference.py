@@ -10,7 +10,7 @@ from rbank_es import Bank
 from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
 from rbank_es.events import ContextBuilt, Event, MemoriesRead, RunStarted
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.state.proportion import Share, Stratum, cases_needed, share_difference
+from rbank_es.system.proportion import Share, Stratum, cases_needed, share_difference
 from tests.cli.misled import judged
 
 Told = tuple[str, str, VerdictValue | None, bool]

@@ -27,8 +27,7 @@ from rbank_es.bank.error_model import (
 from rbank_es.bank.verdict_review import OPPOSITE, doubtful_verdicts, stake_of, within
 from rbank_es.events import JudgmentOverruled, PolicyChoice, RunJudged
 from rbank_es.events.run_events import JudgeKind
-from rbank_es.policies import Append
-from rbank_es.state import fold
+from rbank_es.law import Append, fold
 from tests.cli.misled import HEIGHT, SORTED, WARNING, judged, learned, misled_bank, ran
 from tests.effort import examples
 from tests.laws.bank_lives import PEOPLE, Life, Op, lives

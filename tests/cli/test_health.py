@@ -13,9 +13,9 @@ from rbank_es.errors import LimitExceeded
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, PolicyChoice
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.law import top_tenth
 from rbank_es.limits import answer_limits
-from rbank_es.state import top_tenth
-from rbank_es.state.proportion import Share
+from rbank_es.system.proportion import Share
 from tests.cli.misled import HEIGHT, WARNING, judged, learned, misled_bank, ran
 from tests.cli_runner import fails, run
 

@@ -15,7 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.cli import main
 from rbank_es.events import Event, NoteLogged, RunFinished, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.state import usage
+from rbank_es.law import usage
 from rbank_es.testing import note
 from tests.cli_runner import SAMPLE, fails, run
 from tests.tools.memories import remember

@@ -14,8 +14,8 @@ import pytest
 from rbank_es import Bank
 from rbank_es.answers import Bounds, Moment
 from rbank_es.errors import BadInput, BadPolicy
+from rbank_es.law import active
 from rbank_es.policies import UtilityRanking
-from rbank_es.state import active
 from tests.answers.asked import served
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run

@@ -20,9 +20,8 @@ from rbank_es.events import MemoriesExtracted, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.exchange import ImportReport, import_paths
 from rbank_es.exchange.exporters import export, export_files
-from rbank_es.policies import Append, DedupV2
-from rbank_es.policies.law import LawV2
-from rbank_es.state import ItemState, State
+from rbank_es.law import Append, DedupV2, ItemState, State
+from rbank_es.law.law_versions import LawV2
 from tests.effort import examples
 
 RUNS = range(4)

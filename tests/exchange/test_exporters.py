@@ -29,8 +29,8 @@ from rbank_es.events.items import Item
 from rbank_es.exchange import import_paths
 from rbank_es.exchange.exporters import FORMS, SUFFIXES, export, export_files, file_name
 from rbank_es.exchange.reasoningbank_export import without_run
-from rbank_es.state import active
-from rbank_es.state.digests import state_digests
+from rbank_es.law import active
+from rbank_es.law.digests import state_digests
 
 LEARNT = Item.make(
     "Sound the horn twice", "In fog, twice a minute.", "success", desc="In fog.", tags=("fog",), domain="sea"

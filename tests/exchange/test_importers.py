@@ -39,9 +39,8 @@ from rbank_es.events.items import Item
 from rbank_es.exchange import ImportUnit, import_paths, parse, plan
 from rbank_es.exchange.exporters import export
 from rbank_es.exchange.memory_markdown import parse_memories
-from rbank_es.policies import Append, Dedup
-from rbank_es.state import State, active
-from rbank_es.state.digests import state_digests
+from rbank_es.law import Append, Dedup, State, active
+from rbank_es.law.digests import state_digests
 from rbank_es.system.utc_times import utc_time
 
 START = "2026-05-04T09:00:00.000250"

@@ -15,7 +15,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesForgotten, MemoriesRead
 from rbank_es.exchange.people_database import VIEWS, write_people_database
-from rbank_es.state import counted_uses
+from rbank_es.law import counted_uses
 from tests.cli_runner import SAMPLE, run
 
 

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.decisions import Decider, append_decided, consolidation_policy, optimistically, pause_s
 from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
 from rbank_es.events import (
     Decision,
@@ -32,9 +31,10 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.extraction import Extraction, consolidate
-from rbank_es.policies import Append, Dedup, DedupV2, default_policies, load_policies
-from rbank_es.policies.known_items import KnownItems
-from rbank_es.state import State, active, fold
+from rbank_es.law import Append, Dedup, DedupV2, State, active, fold
+from rbank_es.law.decisions import Decider, append_decided, consolidation_policy, optimistically, pause_s
+from rbank_es.law.known_items import KnownItems
+from rbank_es.policies import default_policies, load_policies
 from rbank_es.testing import event_id
 
 COUNT = Item.make("Count with DISTINCT", "joins repeat rows so count distinct things", "success")
@@ -265,7 +265,7 @@ def count_decisions(monkeypatch: pytest.MonkeyPatch) -> list[State]:
             states.append(State(items=dict(state.items)))
             super().__init__(state, *more)
 
-    monkeypatch.setattr("rbank_es.bank.decisions.Decider", Counting)
+    monkeypatch.setattr("rbank_es.law.decisions.Decider", Counting)
     return states
 
 

@@ -16,9 +16,9 @@ from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import Item
 from rbank_es.extraction import Extraction, consolidate
 from rbank_es.extraction.proposals import propose_merges, read_proposals
+from rbank_es.law import Dedup, Merge, active
 from rbank_es.models.model_call import failed
-from rbank_es.policies import Dedup, Merge, SuccessFailure
-from rbank_es.state import active
+from rbank_es.policies import SuccessFailure
 from tests.extraction.judged_runs import extractor
 from tests.loop.loops import SCRIPT, TASKS, looped, scripted
 

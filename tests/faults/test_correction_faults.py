@@ -12,8 +12,8 @@ import pytest
 
 from rbank_es import Bank, limits
 from rbank_es.events import CorrectionCompleted, Event, MemoriesConsolidated, RunJudged, RunStarted
-from rbank_es.policies import Dedup
-from rbank_es.state.digests import state_digests
+from rbank_es.law import Dedup
+from rbank_es.law.digests import state_digests
 from tests.differences import states_in
 from tests.faults.disk import Disk, Quick, calls_of, dying
 

@@ -18,7 +18,7 @@ from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.verdict import Verdict
 from rbank_es.lab.calibration import Case, Metrics, calibrate, load_cases
 from rbank_es.lab.confidence import Graded, threshold_for
-from rbank_es.state.proportion import wilson
+from rbank_es.system.proportion import wilson
 
 QUERY = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.decisions import append_decided, forgetting_policy
 from rbank_es.errors import BadPolicy
 from rbank_es.events import (
     ConsolidationProposed,
@@ -31,21 +30,11 @@ from rbank_es.events import (
     RunJudged,
 )
 from rbank_es.events.items import Item
+from rbank_es.law import Append, AppendV2, Bounded, Dedup, DedupV2, Exposure, LeastProven, Merge, MergeV2, Never
+from rbank_es.law.decisions import append_decided, forgetting_policy
 from rbank_es.log.erasure import paths_of_item
 from rbank_es.log.protocol import Erasing
-from rbank_es.policies import (
-    Append,
-    AppendV2,
-    Bounded,
-    CheckJudging,
-    Dedup,
-    DedupV2,
-    Exposure,
-    LeastProven,
-    Merge,
-    MergeV2,
-    Never,
-)
+from rbank_es.policies import CheckJudging
 from tests.laws.plain_bank import BIRTHS, Bar, Facts, barred, in_force, recorded, verdicts_of, visible
 from tests.pools import one_of_each
 

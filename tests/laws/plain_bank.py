@@ -4,7 +4,7 @@
     recorded   the fold: settled over the decisions in the log
     canonical  the refold: settled over the decisions that the policies in force make of the candidates that count
 
-Likeness is computed as `rbank_es.policies.consolidation` and `consolidation_2` document it, pair by pair.
+Likeness is computed as `rbank_es.law.consolidation` and `consolidation_2` document it, pair by pair.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from rbank_es.events import (
     RunJudged,
 )
 from rbank_es.events.items import Item, ItemText
-from rbank_es.policies import AppendV2, Bounded, Dedup, DedupV2, LeastProven, Merge, MergeV2, Policy, governing
-from rbank_es.policies.consolidation import NEGATIONS
-from rbank_es.policies.exchanged_facts import corrects
-from rbank_es.policies.likeness import are_near, clears, content_of, facts_of, is_same, token_set
+from rbank_es.law import AppendV2, Bounded, Dedup, DedupV2, LeastProven, Merge, MergeV2, State
+from rbank_es.law.consolidation import NEGATIONS
+from rbank_es.law.exchanged_facts import corrects
+from rbank_es.law.likeness import are_near, clears, content_of, facts_of, is_same, token_set
+from rbank_es.policies import Policy, governing
 from rbank_es.policies.words import words_of
-from rbank_es.state import State
-from rbank_es.state.proportion import wilson
+from rbank_es.system.proportion import wilson
 
 BIRTHS = ("add", "merge", "supersede")
 Pair = tuple[str, int]

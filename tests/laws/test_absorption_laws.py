@@ -15,8 +15,7 @@ from rbank_es import Bank
 from rbank_es.bank.foreign_events import stays
 from rbank_es.events import Event, MemoriesExtracted, PolicySet, RunJudged, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.policies import Append, Dedup, Never
-from rbank_es.state import usage
+from rbank_es.law import Append, Dedup, Never, usage
 from tests.cli.misled import HEIGHT, TWIN
 from tests.effort import examples
 from tests.laws.bank_lives import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rbank_es.events import Event, JudgmentOverruled, MemoriesAdmitted, MemoriesRestored, MemoriesRetracted, RunJudged
 from rbank_es.exchange import parse
-from rbank_es.state import LiveState, fold
+from rbank_es.law import LiveState, fold
 from tests.effort import examples
 from tests.laws.plain_bank import BIRTHS, Facts, verdicts_of, visible
 from tests.laws.test_lineages import Lineage

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.decisions import Decider, Latest, append_decided, consolidation_policy, forgetting_policy
 from rbank_es.errors import BadInput, BadPolicy, NotInBank, PositionConflict
 from rbank_es.events import (
     Erased,
@@ -29,12 +28,13 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
+from rbank_es.law import RESOLVED, Append, Dedup, State, active, fold
+from rbank_es.law.consolidation import NEAR_DUPLICATE
+from rbank_es.law.decisions import Decider, Latest, append_decided, consolidation_policy, forgetting_policy
+from rbank_es.law.digests import state_digests
 from rbank_es.log import Head
-from rbank_es.policies import Append, Bm25V1, Dedup
-from rbank_es.policies.consolidation import NEAR_DUPLICATE
+from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.state import RESOLVED, State, active, fold
-from rbank_es.state.digests import state_digests
 from rbank_es.testing import event_id
 from tests.effort import examples
 from tests.fakes import dump

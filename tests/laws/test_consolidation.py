@@ -16,14 +16,27 @@ from msgspec.structs import replace
 
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesRetracted
 from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
-from rbank_es.policies import Append, AppendV2, ConsolidationPolicy, Dedup, DedupV2, Merge, MergeV2
-from rbank_es.policies.exchanged_facts import corrects
-from rbank_es.policies.known_items import KnownItems, Peer
-from rbank_es.policies.likeness import are_near, clears, content_of, facts_of, is_same, negates, token_set
-from rbank_es.policies.rare_words import RareWords
-from rbank_es.policies.similarity_join import join_similar
+from rbank_es.law import (
+    Append,
+    AppendV2,
+    ConsolidationPolicy,
+    Dedup,
+    DedupV2,
+    ItemState,
+    LiveState,
+    Merge,
+    MergeV2,
+    State,
+    active,
+    evolve,
+    fold,
+)
+from rbank_es.law.exchanged_facts import corrects
+from rbank_es.law.known_items import KnownItems, Peer
+from rbank_es.law.likeness import are_near, clears, content_of, facts_of, is_same, negates, token_set
+from rbank_es.law.rare_words import RareWords
+from rbank_es.law.similarity_join import join_similar
 from rbank_es.policies.words import distinct_words, words_of
-from rbank_es.state import ItemState, LiveState, State, active, evolve, fold
 from tests.consolidations import decisions
 from tests.pools import ITEMS, uuid_of
 from tests.strategies import histories, stamped

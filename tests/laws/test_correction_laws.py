@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.canonical import Canon, effect
-from rbank_es.bank.decisions import append_decided
 from rbank_es.events import (
     ConsolidationProposed,
     ContextBuilt,
@@ -22,9 +20,10 @@ from rbank_es.events import (
     PolicySet,
     RunJudged,
 )
-from rbank_es.policies import Bounded, LeastProven
-from rbank_es.state import fold
-from rbank_es.state.digests import state_digests
+from rbank_es.law import Bounded, LeastProven, fold
+from rbank_es.law.canonical import Canon, effect
+from rbank_es.law.decisions import append_decided
+from rbank_es.law.digests import state_digests
 from tests.effort import examples
 from tests.laws.bank_lives import (
     ALL,

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.decisions import Decider
 from rbank_es.events import Event, LmCalled, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import NO_WORDS, Item
 from rbank_es.extraction import (
@@ -30,10 +29,10 @@ from rbank_es.extraction import (
 )
 from rbank_es.extraction.candidates import read_answer, usable
 from rbank_es.extraction.judged_run import clip
+from rbank_es.law import Append, Dedup, State, active, find_similar, fold
+from rbank_es.law.decisions import Decider
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.run_models import Lms
-from rbank_es.policies import Append, Dedup, find_similar
-from rbank_es.state import State, active, fold
 from rbank_es.testing import event_id
 from tests.consolidations import decisions
 from tests.effort import examples

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.events import ContextBuilt, Event, LmCalled, MemoriesRead, PolicyChoice, PolicySet, type_of
-from rbank_es.state import RELEVANT, State, active, evolve, fold, usage, wins
-from rbank_es.state.bank_state import Pair
+from rbank_es.law import RELEVANT, State, active, evolve, fold, usage, wins
+from rbank_es.law.bank_state import Pair
 from tests.laws.plain_bank import verdicts_of
 from tests.strategies import histories, stamped
 

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.bank.decisions import append_decided
 from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, Reliance, RunJudged
 from rbank_es.events.items import Item
-from rbank_es.policies import Bounded, LeastProven, Policy
-from rbank_es.state import ItemState, LiveState, State, active, usage
+from rbank_es.law import Bounded, ItemState, LeastProven, LiveState, State, active, usage
+from rbank_es.law.decisions import append_decided
+from rbank_es.policies import Policy
 from tests.effort import examples
 from tests.laws.bank_lives import CONTENTS, DEDUP, TITLES, F, Life, S
 from tests.laws.plain_bank import alike, contradict

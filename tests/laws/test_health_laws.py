@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.events import Event, JudgmentOverruled, MemoriesRetracted, RunFinished, RunJudged
+from rbank_es.law import State, counted_uses, evolve, fold
 from rbank_es.limits import WIN_RATE_USES
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.state import State, counted_uses, evolve, fold
 from tests.effort import examples
 from tests.fakes import FakeLog
 from tests.strategies import histories, stamped

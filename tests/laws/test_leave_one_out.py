@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from rbank_es.events import Event, MemoriesExtracted, RunStarted
-from rbank_es.state import items_of_task
+from rbank_es.law import items_of_task
 from tests.effort import examples
 from tests.laws.bank_lives import PEOPLE, Life, Op, lives
 

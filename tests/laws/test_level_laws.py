@@ -15,10 +15,10 @@ from rbank_es import Bank
 from rbank_es.bank.what_if import WhatIf
 from rbank_es.events import Event, MemoriesRetracted, MemoriesRetrieved, RunStarted
 from rbank_es.events.items import Item
+from rbank_es.law import items_above
 from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View
-from rbank_es.state import items_above
 from tests.cli.misled import judged, learned
 from tests.effort import examples
 from tests.laws.bank_lives import ALL, JUDGED, PEOPLE, RUNS, F, Life, Op, S, acts, lives, undos

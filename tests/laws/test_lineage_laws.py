@@ -29,12 +29,12 @@ from rbank_es.events import (
     MemoriesRetrieved,
     RunJudged,
 )
+from rbank_es.law import fold, usage
 from rbank_es.projections.item_spans import span_edges
 from rbank_es.projections.lineage_edges import LineageEdge, LineageNode
 from rbank_es.projections.provenance import PATH, RELATIONS, VOCABULARY, provenance
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View
-from rbank_es.state import fold, usage
 from tests.cli.misled import misled_bank
 from tests.effort import examples
 from tests.fakes import FakeLog

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.events import Event, PolicyChoice, PolicySet
+from rbank_es.law import Due, State, active, counted_uses, fold, usage, wins
 from rbank_es.policies import Bm25V1
 from rbank_es.projections import all_projections, projection
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
-from rbank_es.state import Due, State, active, counted_uses, fold, usage, wins
 from tests.effort import examples
 from tests.fakes import FakeLog, dump, shown
 from tests.pools import DOMAINS, WORDS

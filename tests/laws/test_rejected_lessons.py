@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.corrections import PARAPHRASES, comeback
 from rbank_es import Bank, Item
-from rbank_es.bank.decisions import append_decided
 from rbank_es.data import lights
 from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Source
-from rbank_es.policies import Append, AppendV2, Dedup, DedupV2, Policy
+from rbank_es.law import Append, AppendV2, Dedup, DedupV2, active
+from rbank_es.law.decisions import append_decided
+from rbank_es.policies import Policy
 from rbank_es.policies.words import words_of
-from rbank_es.state import active
 
 LESSONS = json.loads(lights().seed.read_text(encoding="utf-8"))
 SOURCES: tuple[Source, ...] = ("seed", "success", "failure", "contrastive", "pattern")

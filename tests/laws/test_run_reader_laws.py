@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rbank_es import Bank
 from rbank_es.bank.run_judgments import judgments_of, ranked, standing
 from rbank_es.events import Event, MemoriesExtracted, RunJudged, type_of
+from rbank_es.law import fold
 from rbank_es.log.run_reader import RunEvents, read_run, runs_named
-from rbank_es.state import fold
 from tests.effort import examples
 from tests.strategies import histories, stamped
 

@@ -20,13 +20,13 @@ from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.decisions import append_decided
 from rbank_es.bank.open_bank import READ_MODELS
 from rbank_es.events import Event, MemoriesExtracted, MemoriesRetracted
 from rbank_es.events.items import Item
-from rbank_es.policies import Append, AppendV2, ConsolidationPolicy, DedupV2, MergeV2, looked_up_items
-from rbank_es.policies.known_items import Peers
-from rbank_es.policies.likeness import (
+from rbank_es.law import Append, AppendV2, ConsolidationPolicy, DedupV2, LiveState, MergeV2, State, fold
+from rbank_es.law.decisions import append_decided
+from rbank_es.law.known_items import Peers
+from rbank_es.law.likeness import (
     LINK_MIN,
     are_near,
     content_of,
@@ -35,11 +35,11 @@ from rbank_es.policies.likeness import (
     statement_hash,
     token_set,
 )
-from rbank_es.policies.looked_up_items import StatementIndex, known_by
+from rbank_es.law.looked_up_items import StatementIndex, known_by
+from rbank_es.policies import looked_up_items
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.statement_tables import LIKENESS_RULE
-from rbank_es.state import LiveState, State, fold
 from tests.consolidations import decisions
 from tests.effort import examples
 from tests.fakes import FakeLog

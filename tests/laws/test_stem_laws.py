@@ -18,6 +18,7 @@ from rbank_es import Bank
 from rbank_es.bank import READ_MODELS
 from rbank_es.events import Event, MemoriesExtracted
 from rbank_es.events.items import Item, ItemText
+from rbank_es.law import State, active, fold
 from rbank_es.policies import Bm25V3, Filters, Formula, WordRanking
 from rbank_es.policies.retrieval import ItemFacts, RankedItem
 from rbank_es.policies.stem_relevance import (
@@ -31,7 +32,6 @@ from rbank_es.policies.stem_relevance import (
 from rbank_es.policies.word_relevance import Document, rank_documents
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.state import State, active, fold
 from rbank_es.text.stems import LANGUAGES, stems_of
 from tests.effort import examples
 from tests.fakes import FakeLog

@@ -16,14 +16,13 @@ from rbank_es import Bank
 from rbank_es.bank import decisions as bank_decisions
 from rbank_es.events import Event
 from rbank_es.events.items import Item
-from rbank_es.policies import AppendV2, DedupV2, MergeV2
-from rbank_es.policies.known_items import KnownItems
-from rbank_es.policies.looked_up_items import known_by
+from rbank_es.law import RELEVANT, RESOLVED, AppendV2, DedupV2, LiveState, MergeV2, State, fold
+from rbank_es.law.bank_state import ItemRecord
+from rbank_es.law.known_items import KnownItems
+from rbank_es.law.looked_up_items import known_by
 from rbank_es.projections import stored_state
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.stored_state import StoredState
-from rbank_es.state import RELEVANT, RESOLVED, LiveState, State, fold
-from rbank_es.state.bank_state import ItemRecord
 from tests.consolidations import decisions
 from tests.effort import examples
 from tests.fakes import FakeLog

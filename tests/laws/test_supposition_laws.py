@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.canonical import counts
-from rbank_es.bank.decision_timeline import DecisionTimeline
 from rbank_es.bank.supposed_differences import WhatIf
 from rbank_es.bank.supposed_history import HISTORY_TYPES, SupposedHistory
 from rbank_es.bank.supposed_log import SupposedLog
 from rbank_es.bank.supposition import supposition_of
 from rbank_es.events import CorrectionCompleted, DecisionUndone, Hit, MemoriesRead, MemoriesRetrieved, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.policies import Append, AppendV2, Bounded, DedupV2, Merge, Never
+from rbank_es.law import Append, AppendV2, Bounded, DedupV2, Merge, Never, State, fold, usage
+from rbank_es.law.canonical import counts
+from rbank_es.law.decision_timeline import DecisionTimeline
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.state import State, fold, usage
 from tests.cli.misled import HEIGHT, TWIN, WARNING, judged, learned, misled_bank, ran
 from tests.effort import examples
 from tests.laws.bank_lives import (

@@ -17,6 +17,7 @@ from rbank_es import Bank, limits
 from rbank_es.bank import READ_MODELS
 from rbank_es.events import Event
 from rbank_es.events.items import Item
+from rbank_es.law import State, active, fold
 from rbank_es.policies import Bm25V1, Filters, Formula, ItemIndex, QueryWord, RankedItem, RetrievalPolicy, WordRanking
 from rbank_es.policies.retrieval import ItemFacts
 from rbank_es.policies.word_relevance import rank_documents
@@ -26,7 +27,6 @@ from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.tokenizer import Tokenizer
 from rbank_es.projections.view import View
-from rbank_es.state import State, active, fold
 from tests.effort import examples
 from tests.fakes import FakeLog
 from tests.pools import DOMAINS, WORDS

@@ -21,9 +21,9 @@ from rbank_es.bank import Bank
 from rbank_es.events import Event, type_of
 from rbank_es.events.codec import CLASSES, ENVELOPE, decode_event, version_of
 from rbank_es.events.event import Erased, Ref
+from rbank_es.law.digests import state_digests
 from rbank_es.log import Head
 from rbank_es.log.lines import ERASED
-from rbank_es.state.digests import state_digests
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = sorted((ROOT / "logs" / "golden").glob("v*"))

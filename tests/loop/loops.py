@@ -12,6 +12,7 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.data import lights
 from rbank_es.events import Event, type_of
+from rbank_es.law import active
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
@@ -19,7 +20,6 @@ from rbank_es.loop.tasks import Task
 from rbank_es.models.choice import LmChoice
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.state import active
 from tests.faults.disk import Quick
 
 HEIGHT = "PREFIX lt: <https://lights.example/ns#>\nSELECT ?m WHERE { ?l lt:name 'Cormorant Rock' ; lt:focalHeight ?m }"

@@ -31,17 +31,17 @@ from tests.mutations.changes import Change, changes_of, compiles, modules
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = {
     "log": ("rbank_es/log",),
-    "state": ("rbank_es/state",),
+    "law": ("rbank_es/law",),
     "policies": ("rbank_es/policies",),
     "projections": ("projections",),
-    "consolidation": ("rbank_es/bank", "rbank_es/policies/consolidation.py"),
+    "bank": ("rbank_es/bank",),
     "judging": ("rbank_es/judging",),
     "extraction": ("rbank_es/extraction",),
     "tools": ("tools",),
     "guard": ("rbank_es/sparql/guard.py", "rbank_es/sparql/lint.py", "rbank_es/sparql/parser"),
     "sandbox": ("rbank_es/sandbox",),
 }
-TESTS = tuple(f"tests/{room}" for room in (*ROOMS, "bank", "sparql", "laws", "faults", "attacks", "loop", "rerun"))
+TESTS = tuple(f"tests/{room}" for room in (*ROOMS, "sparql", "laws", "faults", "attacks", "loop", "rerun"))
 """Where tests of the core are."""
 COMMANDS = "tests/cli"
 """Asked where all others have noticed nothing, because they take minutes."""

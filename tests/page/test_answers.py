@@ -28,9 +28,9 @@ from rbank_es.events import (
     ToolCalled,
 )
 from rbank_es.events.items import truncate
+from rbank_es.law import counted_uses, usage
 from rbank_es.limits import answer_limits, page_limits
 from rbank_es.page.page_answer import PageAnswers
-from rbank_es.state import counted_uses, usage
 from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command
 from tests.effort import one_in

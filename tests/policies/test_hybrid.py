@@ -22,11 +22,11 @@ from rbank_es.events import Event, MemoriesExtracted, RunFinished, RunStarted, W
 from rbank_es.events.items import ItemText
 from rbank_es.events.vector_text import read_vector, text_digest, text_of_item, vector_text
 from rbank_es.extraction.candidates import consolidate
+from rbank_es.law import fold
 from rbank_es.policies import Bm25V2, Filters, HybridV1
 from rbank_es.policies.vector_relevance import by_numpy, by_python, cosines, loaded, rounded, stored
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.read_models import ReadModels
-from rbank_es.state import fold
 from tests.context.procedures_of_bank import procedures
 from tests.effort import examples
 from tests.fakes import FakeLog

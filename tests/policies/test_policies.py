@@ -14,32 +14,36 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten, PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item, Source
-from rbank_es.policies import (
+from rbank_es.law import (
     Append,
-    Bm25V1,
-    Bm25V3,
     Bounded,
-    CheckJudging,
     Dedup,
     DedupV2,
-    LmJudging,
     Merge,
     Never,
+    StandingVerdict,
+    State,
+    content_jaccard,
+    find_similar,
+    fold,
+)
+from rbank_es.law.bank_state import Proposal
+from rbank_es.law.known_items import KnownItems
+from rbank_es.policies import (
+    Bm25V1,
+    Bm25V3,
+    CheckJudging,
+    LmJudging,
     SuccessFailure,
     changed,
-    content_jaccard,
     default_policies,
-    find_similar,
     governing,
     load_policies,
     policy_of,
     query_words,
 )
-from rbank_es.policies.known_items import KnownItems
 from rbank_es.policies.policy_registry import policy_class
 from rbank_es.policies.words import STOP_WORDS, any_of, words_of
-from rbank_es.state import StandingVerdict, State, fold
-from rbank_es.state.bank_state import Proposal
 from tests.consolidations import decisions, state_of
 from tests.pools import extraction_id
 from tests.strategies import stamped

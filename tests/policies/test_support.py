@@ -7,9 +7,9 @@ from math import log
 
 from rbank_es import Bank, Item
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.policies import Bm25V2, Dedup, Filters, SupportRanking
+from rbank_es.law import Dedup, fold
+from rbank_es.policies import Bm25V2, Filters, SupportRanking
 from rbank_es.projections.active_items import ActiveItems
-from rbank_es.state import fold
 from tests.cli.misled import judged, learned, ran
 from tests.policies.test_utility import LAMPS, ranked, utility_bank
 

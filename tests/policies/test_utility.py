@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rbank_es import Bank, Item
 from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRead, MemoriesRetrieved, PolicySet, RunStarted
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.policies import Bm25V1, Dedup, Exposure, LeastProven, UtilityRanking
-from rbank_es.state import fold, outcomes
-from rbank_es.state.proportion import proven_share
+from rbank_es.law import Dedup, Exposure, LeastProven, fold, outcomes
+from rbank_es.policies import Bm25V1, UtilityRanking
+from rbank_es.system.proportion import proven_share
 from rbank_es.tools.memory.item_search import search_items
 from tests.cli.misled import judged, ran
 from tests.context.procedures_of_bank import procedures

@@ -12,12 +12,12 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.events.items import Item
+from rbank_es.law import ItemState
 from rbank_es.policies import Bm25V1, Bm25V2, Filters, RankedItem
 from rbank_es.policies.utility_rank import UtilityRanking
 from rbank_es.policies.words import words_of
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.tokenizer import Tokenizer, fts_ddl
-from rbank_es.state import ItemState
 from tests.effort import examples
 
 WORDS = (

@@ -27,10 +27,10 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.items import Item
+from rbank_es.law import fold
 from rbank_es.policies import Bm25V1
 from rbank_es.projections.provenance import provenance
 from rbank_es.projections.read_models import ReadModels, rebuild
-from rbank_es.state import fold
 from tests.fakes import FakeLog, dump
 from tests.pools import uuid_of
 from tests.strategies import stamped

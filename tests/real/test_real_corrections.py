@@ -16,8 +16,8 @@ from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.exchange.file_import import import_paths
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.state import State, active
-from rbank_es.state.digests import state_digests
+from rbank_es.law import State, active
+from rbank_es.law.digests import state_digests
 
 pytestmark = pytest.mark.real
 

@@ -13,8 +13,8 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.exchange import ImportReport, import_paths
 from rbank_es.exchange.exporters import export, export_files
-from rbank_es.state import active
-from rbank_es.state.digests import state_digests
+from rbank_es.law import active
+from rbank_es.law.digests import state_digests
 
 pytestmark = pytest.mark.real
 

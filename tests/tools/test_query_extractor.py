@@ -14,9 +14,9 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import MemoryProposed, ToolCalled
 from rbank_es.events.items import Item
+from rbank_es.law import find_similar
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Link, PropertyInfo, Schema
-from rbank_es.policies import find_similar
 from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.memory.query_extractor import Extractor, ProposalEvidence, QueryPattern

@@ -18,9 +18,9 @@ from rbank_es.errors import LogError, ProjectionError
 from rbank_es.events import ContextBuilt, MemoriesRead, MemoriesRetrieved, WordsEmbedded, type_of
 from rbank_es.events.codec import encodable
 from rbank_es.events.items import truncate
+from rbank_es.law.memory import MEMORY_HANDLERS
 from rbank_es.limits import tool_limits
 from rbank_es.policies.excerpt import MARK, excerpt
-from rbank_es.state.memory import MEMORY_HANDLERS
 from rbank_es.tools.runtime.tool_answers import largest, size
 from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 

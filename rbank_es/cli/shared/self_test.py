@@ -96,9 +96,9 @@ def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: b
 
 
 def _tried(case: MadeUpRun, resources: LoopResources, post_run: PostRun) -> dict[str, Any]:
+    from rbank_es.law import active
     from rbank_es.loop.rollouts import Rollout
     from rbank_es.loop.tasks import Task
-    from rbank_es.state import active
 
     bank, task = resources.bank, Task(id=case.id, question=case.question)
     before = set(active(bank.state()))

@@ -8,7 +8,7 @@ from rbank_es.bank.outcome_difference import SOUGHT_DIFFERENCE
 from rbank_es.cli.shared.output import Cell, echo, echo_fields, echo_heading, echo_table, safe_block, styled
 from rbank_es.cli.shared.shown_runs import print_events
 from rbank_es.events.readable_text import count, safe_line
-from rbank_es.state.proportion import percent, points
+from rbank_es.system.proportion import percent, points
 
 if TYPE_CHECKING:
     from rbank_es.answers.item import Compared, ItemAnswer, ItemGround

@@ -22,7 +22,7 @@ from rbank_es.lab.simulated.solver import (
     written,
 )
 from rbank_es.lab.simulated.world import MOVES, Assumptions, World, draw
-from rbank_es.policies import Dedup, find_similar
+from rbank_es.law import Dedup, find_similar
 from tests.effort import examples
 
 WORLD = World(Assumptions(), 7)

@@ -15,6 +15,7 @@ import pytest
 from rbank_es import Bank, errors
 from rbank_es.bank.locator import locate
 from rbank_es.cli import main
+from rbank_es.law.bank_state import active
 from rbank_es.limits import postgres_limits
 from rbank_es.log import EMPTY, EventLog
 from rbank_es.log.postgres import postgres_schema
@@ -22,7 +23,6 @@ from rbank_es.log.postgres.postgres_engine import ENGINE, address_of
 from rbank_es.log.postgres.postgres_log import PostgresLog
 from rbank_es.log.protocol import Erasing
 from rbank_es.log.writer_errors import LeaseLost, LogBehind
-from rbank_es.state.bank_state import active
 from rbank_es.testing import SECRET, at_once, event_id, note
 from tests.cli_runner import ROOT
 from tests.postgres_server import PostgresServer

@@ -1,0 +1,157 @@
+"""State digests: equal for equal content, different for different content, and documented to the byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from msgspec.structs import asdict, replace
+
+from rbank_es.events import ContextBuilt, Event, PolicyChoice, PolicySet, RunJudged, RunStarted
+from rbank_es.events.items import Item
+from rbank_es.law import ItemState, State, fold, usage
+from rbank_es.law.digests import UNSTABLE, StateDigests, state_digests
+from tests.strategies import histories, restamped, stamped
+
+OWL = Item.make("Owls see", 'Look "at" night: naïve 🦉', desc="On owls.", tags=("birds", "night"), id="owl")
+OTHER_WORDS: dict[str, Any] = {
+    "id": "elk",
+    "title": "Elks see",
+    "desc": "",
+    "content": "x",
+    "src": "pattern",
+    "polarity": "failure",
+    "tags": ("birds",),
+    "role": "planner",
+    "scope": "general",
+    "domain": "prov",
+}
+
+
+def with_item(**changes: Any) -> State:
+    entry = ItemState(item=OWL, born_seq=3, extraction="e", witnesses=("e",), rank=(3, 0))
+    entry = replace(entry, **changes)
+    return State(position=9, items={entry.item.id: entry})
+
+
+def changed(one: StateDigests, other: StateDigests) -> set[str]:
+    return {name for name, digest in asdict(one).items() if digest != asdict(other)[name]}
+
+
+def test_the_canonical_form_is_as_documented() -> None:
+    """Somebody with a JSON library and SHA-256 arrives at the same digests."""
+    events = [
+        RunStarted(run="r1", model="m"),
+        ContextBuilt(run="r1", chars=1, items=("owl",)),
+        RunJudged(run="r1", purpose="learning", verdict="success", judge="j", judge_version="1", kind="lm"),
+        PolicySet(policies=(PolicyChoice(kind="retrieval", name="bm25", version=1, settings={"k": 1, "a": 0.5}),)),
+    ]
+    state = replace(fold(stamped(events)), items=with_item().items)
+
+    def sha256(*rows: Any) -> str:
+        lines = ("" if row is None else json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in rows)
+        return hashlib.sha256("".join(line + "\n" for line in lines).encode()).hexdigest()
+
+    item = ["owl", OWL.title, OWL.desc, OWL.content, "seed", "success", ["birds", "night"], None, "", None]
+    run = [value for name, value in asdict(state.runs["r1"]).items() if name not in UNSTABLE]
+    expected = {
+        "items": sha256([*item, "active", 1, False, [], False, []]),
+        "usage": sha256(["owl", 1, 1]),
+        "runs": sha256(run, None, ["r1", "learning", "success", "j", "1", "lm", False, None, False]),
+        "policies": sha256(["retrieval", "bm25", 1, {"a": 0.5, "k": 1}]),
+    }
+    together = "".join(f"{name} {digest}\n" for name, digest in expected.items())
+    expected["all"] = hashlib.sha256(together.encode()).hexdigest()
+    assert asdict(state_digests(state)) == expected
+
+
+def test_the_digests_of_an_empty_bank_never_change() -> None:
+    """They are the same in every release."""
+    assert state_digests(State()).items == hashlib.sha256(b"").hexdigest()
+    assert state_digests(State()).all == "69cb1316bf5d4f21f3e369e96a522e0ea1d5a837d237671628586792ad980362"
+
+
+@pytest.mark.parametrize("field", OTHER_WORDS)
+def test_every_field_of_an_item_counts(field: str) -> None:
+    """For the items and for all together, and for nothing else."""
+    other = with_item(item=replace(OWL, **{field: OTHER_WORDS[field]}))
+    assert changed(state_digests(with_item()), state_digests(other)) == {"items", "all"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "forgotten"},
+        {"witnesses": ("e", "r1")},
+        {"erased": True},
+        {"domains": ("a",)},
+        {"vouched": True},
+        {"superseded_by": ("elk",)},
+    ],
+)
+def test_what_became_of_an_item_counts(change: dict[str, Any]) -> None:
+    """Its state, support, domains, who stands for it, what took its place, and whether its words were erased."""
+    assert changed(state_digests(with_item()), state_digests(with_item(**change))) == {"items", "all"}
+
+
+@pytest.mark.parametrize("change", [{"born_seq": 4}, {"ended_seq": 5}, {"extraction": "f"}, {"rank": (4, 1)}])
+def test_positions_and_event_ids_of_an_item_do_not_count(change: dict[str, Any]) -> None:
+    """They differ between a bank and an import of its export."""
+    assert state_digests(with_item()) == state_digests(with_item(**change))
+
+
+def test_an_item_without_support_counts_as_never_born() -> None:
+    """So overruling a verdict and back leaves the digests as they were."""
+    assert state_digests(with_item(state="unsupported")) == state_digests(State())
+
+
+@pytest.mark.slow
+@given(histories(erased=True).map(stamped))
+def test_a_history_recorded_elsewhere_has_the_same_digests(log: list[Event]) -> None:
+    """At other positions and times, under other event ids."""
+    assert state_digests(fold(log)) == state_digests(fold(restamped(log)))
+
+
+@pytest.mark.slow
+@given(histories(erased=True).map(stamped))
+def test_the_order_in_which_a_state_is_kept_does_not_count(log: list[Event]) -> None:
+    """Another program may hold the same rows in another order."""
+    state = fold(log)
+    turned = {
+        name: dict(reversed(getattr(state, name).items())) for name in ("items", "uses", "runs", "verdicts", "policies")
+    }
+    assert state_digests(replace(state, **turned)) == state_digests(state)
+
+
+def content(state: State) -> dict[str, Any]:
+    """What a state says, as plain values."""
+    items = {
+        id: replace(entry, born_seq=0, ended_seq=None, extraction="", rank=(0, 0))
+        for id, entry in state.items.items()
+        if entry.state != "unsupported"
+    }
+    runs = {run: [v for name, v in asdict(found).items() if name not in UNSTABLE] for run, found in state.runs.items()}
+    verdicts = {key: replace(verdict, seq=0, rank=0, said=("", "")) for key, verdict in state.verdicts.items()}
+    return {"items": items, "usage": usage(state), "runs": (runs, verdicts), "policies": state.policies}
+
+
+@pytest.mark.slow
+@given(histories(max_size=6), histories(max_size=6))
+def test_digests_are_equal_exactly_where_content_is(one: list[Event], other: list[Event]) -> None:
+    """Part by part, and all together where all parts are."""
+    first, second = fold(stamped(one)), fold(stamped(other))
+    same = {name for name, part in content(first).items() if part == content(second)[name]}
+    differing = changed(state_digests(first), state_digests(second))
+    assert differing - {"all"} == content(first).keys() - same
+    assert ("all" in differing) == bool(differing - {"all"})
+
+
+@given(histories(max_size=12).map(stamped))
+def test_one_more_event_changes_the_digests_where_it_changes_content(log: list[Event]) -> None:
+    """The same law for neighbouring states, which differ by little."""
+    before, after = fold(log[:-1]), fold(log)
+    differing = changed(state_digests(before), state_digests(after)) - {"all"}
+    assert differing == {name for name, part in content(before).items() if part != content(after)[name]}
