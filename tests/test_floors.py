@@ -18,14 +18,14 @@ FOLDERS = {name: f"rbank_es.{name}" for name in ("lab", "projections", "tools")}
 # each other; all else comes from below. So `rbank_es.log` and `rbank_es.policies`, of two nouns, may not meet.
 FLOORS = {
     "rbank_es.errors": (0, "vocabulary"),
+    "rbank_es.data": (0, "vocabulary"),
     "rbank_es.events": (0, "vocabulary"),
     "rbank_es.limits": (0, "vocabulary"),
     "rbank_es.system": (0, "vocabulary"),
+    "rbank_es.text": (0, "vocabulary"),
     "rbank_es.log": (1, "log"),
     "rbank_es.policies": (1, "policies"),
     "rbank_es.ontology": (1, "ontology"),
-    "rbank_es.data": (1, "ontology"),
-    "rbank_es.text": (1, "ontology"),
     "rbank_es.law": (2, "law"),
     "rbank_es.sparql": (2, "sparql"),
     "rbank_es.projections": (3, "projections"),

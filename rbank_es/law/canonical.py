@@ -23,8 +23,7 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRestored
 from rbank_es.events.items import JUDGE_SOURCES, Item
-from rbank_es.law import BIRTHS, ItemState, Pair, State, counted_uses
-from rbank_es.law.bank_state import Order, PairState
+from rbank_es.law.bank_state import BIRTHS, ItemState, Order, Pair, PairState, State, counted_uses
 from rbank_es.law.consolidation import REJECTED, Append, ConsolidationPolicy
 from rbank_es.law.consolidation_2 import NEAR_REJECTED
 from rbank_es.law.decision_timeline import DecisionTimeline

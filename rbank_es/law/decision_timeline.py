@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Event, JudgmentOverruled, MemoriesForgotten, PolicyChoice, PolicySet, RunJudged, type_of
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.law import Append, AppendV2, ConsolidationPolicy, Dedup, DedupV2, ForgettingPolicy, Merge, MergeV2, Never
-from rbank_es.law.consolidation import BAR_CONTENT_MIN
+from rbank_es.law.consolidation import BAR_CONTENT_MIN, Append, ConsolidationPolicy, Dedup, Merge
+from rbank_es.law.consolidation_2 import AppendV2, DedupV2, MergeV2
+from rbank_es.law.forgetting_policies import ForgettingPolicy, Never
 from rbank_es.law.memory import rank_of
 from rbank_es.policies import Policy, governing
 

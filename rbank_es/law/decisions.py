@@ -30,7 +30,10 @@ from rbank_es.events import (
 from rbank_es.events.codec import event_types, resolved
 from rbank_es.events.derived_ids import decisions_id, forgetting_id
 from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
-from rbank_es.law import RELEVANT, RESOLVED, ConsolidationPolicy, ForgettingPolicy, LiveState, State
+from rbank_es.law.bank_state import State
+from rbank_es.law.consolidation import ConsolidationPolicy
+from rbank_es.law.evolution import RELEVANT, RESOLVED, LiveState
+from rbank_es.law.forgetting_policies import ForgettingPolicy
 from rbank_es.law.known_items import KnownItems, is_written
 from rbank_es.law.looked_up_items import StatementIndex, known_by
 from rbank_es.law.validity import witnesses_of

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, json
 
-from rbank_es.law import ItemState, RunState, State, usage
+from rbank_es.law.bank_state import ItemState, RunState, State, usage
 
 UNSTABLE = frozenset({"started_seq", "started_at", "finished_seq", "finished_at"})
 """Fields of `RunState` that depend on where and when a run was recorded."""

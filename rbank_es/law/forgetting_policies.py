@@ -12,8 +12,7 @@ from rbank_es import limits
 from rbank_es.errors import BadPolicy
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import JUDGE_SOURCES
-from rbank_es.law import ItemState, State, outcomes, usage
-from rbank_es.law.bank_state import Order
+from rbank_es.law.bank_state import ItemState, Order, State, outcomes, usage
 from rbank_es.policies.policy_registry import Policy
 from rbank_es.system.proportion import proven_share
 

@@ -13,8 +13,7 @@ from heapq import merge
 from msgspec.structs import replace
 
 from rbank_es.events.items import JUDGE_SOURCES, Item
-from rbank_es.law import ItemState, State
-from rbank_es.law.bank_state import ExtractionState, ItemRecord, Order
+from rbank_es.law.bank_state import ExtractionState, ItemRecord, ItemState, Order, State
 from rbank_es.law.fact_postings import FactPostings
 from rbank_es.law.likeness import LINK_MIN, content_of, facts_of, token_set
 from rbank_es.law.rare_words import TOKENS, WORDS, ItemWords, RareWords

@@ -16,7 +16,7 @@ from msgspec import Struct
 from rbank_es.errors import BadPolicy
 from rbank_es.events import Decision
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.law import State
+from rbank_es.law.bank_state import State
 from rbank_es.law.misled_runs import verdict_on
 from rbank_es.policies import BestOf, Policy, SuccessFailure, governing
 

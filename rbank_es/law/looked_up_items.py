@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 from rbank_es.events.items import Item
-from rbank_es.law import ItemState, State
+from rbank_es.law.bank_state import ItemState, State
 from rbank_es.law.known_items import (
     Kind,
     KnownItems,

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.law import State
-from rbank_es.law.bank_state import ItemState, Pair
+from rbank_es.law.bank_state import ItemState, Pair, State
 from rbank_es.law.validity import witnesses_of
 
 

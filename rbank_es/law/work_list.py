@@ -19,8 +19,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from rbank_es.events.items import Item
-from rbank_es.law import Pair, State
-from rbank_es.law.bank_state import ItemRecord, Order
+from rbank_es.law.bank_state import ItemRecord, Order, Pair, State
 from rbank_es.law.canonical import Canon, Redecider, counts, effect, first_touched, refold
 from rbank_es.law.decision_timeline import DecisionTimeline, Reach
 from rbank_es.law.fact_postings import FactPostings

@@ -23,7 +23,17 @@ from rbank_es import Bank
 from rbank_es.bank.open_bank import READ_MODELS
 from rbank_es.events import Event, MemoriesExtracted, MemoriesRetracted
 from rbank_es.events.items import Item
-from rbank_es.law import Append, AppendV2, ConsolidationPolicy, DedupV2, LiveState, MergeV2, State, fold
+from rbank_es.law import (
+    Append,
+    AppendV2,
+    ConsolidationPolicy,
+    DedupV2,
+    LiveState,
+    MergeV2,
+    State,
+    fold,
+    looked_up_items,
+)
 from rbank_es.law.decisions import append_decided
 from rbank_es.law.known_items import Peers
 from rbank_es.law.likeness import (
@@ -36,7 +46,6 @@ from rbank_es.law.likeness import (
     token_set,
 )
 from rbank_es.law.looked_up_items import StatementIndex, known_by
-from rbank_es.policies import looked_up_items
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.statement_tables import LIKENESS_RULE

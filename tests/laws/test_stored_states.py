@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.bank import decisions as bank_decisions
 from rbank_es.events import Event
 from rbank_es.events.items import Item
 from rbank_es.law import RELEVANT, RESOLVED, AppendV2, DedupV2, LiveState, MergeV2, State, fold
+from rbank_es.law import decisions as bank_decisions
 from rbank_es.law.bank_state import ItemRecord
 from rbank_es.law.known_items import KnownItems
 from rbank_es.law.looked_up_items import known_by
