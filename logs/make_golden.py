@@ -72,10 +72,10 @@ from rbank_es.events.items import Item
 from rbank_es.events.run_events import RunBounds, TaskChoice, Trial
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.events.vector_text import text_digest, text_of_item, vector_text
+from rbank_es.law import RESOLVED, fold
+from rbank_es.law.digests import state_digests
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.state import RESOLVED, fold
-from rbank_es.state.digests import state_digests
 
 VERSION = 1
 """The golden log that this script makes. A release that changes the vocabulary raises it, and adds what is new."""
