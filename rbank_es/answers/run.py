@@ -18,9 +18,9 @@ from rbank_es.bank.ids import whole_id
 from rbank_es.bank.run_judgments import authority_name
 from rbank_es.events.codec import resolved
 from rbank_es.events.run_events import JudgeKind, JudgmentOverruled, Purpose, VerdictValue
+from rbank_es.law.memory import rank_of
 from rbank_es.limits import answer_limits
 from rbank_es.log.run_reader import Gift, RunEvents, read_run
-from rbank_es.state.memory import rank_of
 
 
 class JudgmentRow(Struct, frozen=True, kw_only=True):
