@@ -135,6 +135,11 @@ def run_console(block: Block, document: str) -> None:
             assert same(command.output + "\n", done.stdout), f"{where}\nprinted\n{done.stdout}"
 
 
+def test_the_page_of_each_way_to_record_an_agent_is_short() -> None:
+    lines = {page.name: page.read_text().count("\n") for page in DOCUMENTS if page.parent.name == "agents"}
+    assert lines and max(lines.values()) < 60, lines
+
+
 @pytest.mark.parametrize(
     "document",
     [pytest.param(each, marks=() if each.name in QUICK else pytest.mark.slow) for each in DOCUMENTS],

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from dataclasses import replace
 from datetime import datetime
@@ -25,9 +26,9 @@ class _Traced:
     """A trace under way: its run once the task is known, what came of it so far, and what was being handled before."""
 
     def __init__(self) -> None:
+        self.lock = Lock()
         self.run: AgentRun | None = None
-        self.answer, self.failure = "", ""
-        self.before = sys.exception()
+        self.answer, self.failure, self.before = "", "", sys.exception()
 
 
 class BankProcessor(tracing.TracingProcessor):
@@ -41,13 +42,14 @@ class BankProcessor(tracing.TracingProcessor):
         """Record in `bank`; `judge` gives a verdict on each answer, `domain` is a fact of the runs."""
         self._bank, self._judge, self._domain = bank, judge, domain
         self._traced: dict[str, _Traced] = {}
-        self._lock = Lock()
 
-    def give_lessons(self, data: Any) -> Any:
+    async def give_lessons(self, data: Any) -> Any:
         """Return the input of a model's call, with the run's lessons after the instructions. Raises as the recorder."""
         trace, given = tracing.get_current_trace(), data.model_data
-        traced = self._traced.get(trace.trace_id) if trace is not None else None
-        lessons = self._run_of(traced, given.input, recalls=True).recalled if traced is not None else ""
+        traced, lessons = self._traced.get(trace.trace_id) if trace is not None else None, ""
+        if traced is not None:
+            # On a thread, because a search would hold the loop.
+            lessons = (await asyncio.to_thread(self._run_of, traced, given.input, recalls=True)).recalled
         return replace(given, instructions="\n\n".join(filter(None, (given.instructions, lessons))) or None)
 
     def on_trace_start(self, trace: Any) -> None:
@@ -113,12 +115,10 @@ class BankProcessor(tracing.TracingProcessor):
 
     def _run_of(self, traced: _Traced, asked: Any, *, recalls: bool = False) -> AgentRun:
         """Return the run of a trace, which begins when its first call of a model says what was asked."""
-        with self._lock:
+        with traced.lock:
             if traced.run is None:
                 traced.run = self._bank.record(_question(asked), domain=self._domain, executor="openai-agents")
-                traced.run.__enter__()
-                if recalls:
-                    traced.run.recall()
+                (traced.run.begin_with_recall if recalls else traced.run.__enter__)()
             return traced.run
 
 

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,29 +58,39 @@ class Remembering(dspy.Module):
 
     def forward(self, **inputs: Any) -> Any:
         """Call the program in a run. Raises as the program, `Bank.record` and the judge."""
-        with self._recorded(inputs) as run:
-            prediction = self.program(**inputs)
+        run = self._run(inputs)
+        with ExitStack() as stack:
+            stack.push(run)  # ends it, also where it never began
+            run.begin_with_recall()
+            with _recorded(run):
+                prediction = self.program(**inputs)
             run.finish(_answer(prediction))
         judge_answer(run, self.judge, prediction)
         return prediction
 
     async def aforward(self, **inputs: Any) -> Any:
-        """See `forward`."""
-        with self._recorded(inputs) as run:
-            prediction = await self.program.acall(**inputs)
-            run.finish(_answer(prediction))
-        judge_answer(run, self.judge, prediction)
+        """See `forward`: what reads and writes the bank is on a thread, because a search would hold the loop."""
+        run = self._run(inputs)
+        with ExitStack() as stack:
+            stack.push(run)  # ends it, also where it never began
+            await asyncio.to_thread(run.begin_with_recall)
+            with _recorded(run):
+                prediction = await self.program.acall(**inputs)
+            await asyncio.to_thread(run.finish, _answer(prediction))
+        await asyncio.to_thread(judge_answer, run, self.judge, prediction)
         return prediction
 
-    @contextmanager
-    def _recorded(self, inputs: Mapping[str, Any]) -> Iterator[AgentRun]:
-        """Give the run of a call that is recalled for, in a context of DSPy that records it and has the lessons."""
+    def _run(self, inputs: Mapping[str, Any]) -> AgentRun:
         task = _task(inputs) if self.task is None else self.task(inputs)
-        with self.bank.record(task, domain=self.domain, executor="dspy") as run:
-            run.recall()
-            callbacks = [*dspy.settings.callbacks, recording_callback(run.calls), _ToolCalls(run)]
-            with dspy.context(callbacks=callbacks, adapter=_with_lessons(dspy.settings.adapter, run.recalled)):
-                yield run
+        return self.bank.record(task, domain=self.domain, executor="dspy")
+
+
+@contextmanager
+def _recorded(run: AgentRun) -> Iterator[None]:
+    """Give a context of DSPy that records the calls of a run and has its lessons."""
+    callbacks = [*dspy.settings.callbacks, recording_callback(run.calls), _ToolCalls(run)]
+    with dspy.context(callbacks=callbacks, adapter=_with_lessons(dspy.settings.adapter, run.recalled)):
+        yield
 
 
 class _BankPlace:

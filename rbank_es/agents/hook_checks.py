@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -18,10 +19,11 @@ from rbank_es.agents.hook_process import MARKER
 from rbank_es.agents.host_settings import EVENTS, BadSettings, Host, hooked_events
 from rbank_es.agents.prompt_tally import GIVEN, HINDERED, LATE, UNFITTED, outcomes_in, tallied
 from rbank_es.agents.spool import Spool, seconds_of, spool_of
+from rbank_es.agents.traces.trace_spool import trace_spool
 from rbank_es.agents.user_places import HookBank, bank_for, project_root
 from rbank_es.answers.search import shortfall
 from rbank_es.bank import Bank
-from rbank_es.errors import LimitExceeded, RBankError
+from rbank_es.errors import CannotWrite, LimitExceeded, RBankError
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count
@@ -43,7 +45,7 @@ def examine_hooks(cwd: str) -> list[Check]:
         checks.append(Check(name="installed", ok=False, detail="no coding agent runs the hook here", fix=fix))
     bank = bank_for(cwd)
     spool = spool_of(bank.place)
-    return [*checks, _of_bank(bank), *examine_spool(spool)]
+    return [*checks, _of_bank(bank), *examine_spool(spool), *examine_traces(bank.place)]
 
 
 def _on_path() -> Check:
@@ -172,6 +174,22 @@ def examine_spool(spool: Spool) -> list[Check]:
     told = tallied(spool.folder) + outcomes_in(lines)
     prompts = [_answered(told[-limits.TALLY_PROMPTS :])] if told else []
     return [*checks, *prompts, _delivered(lines, known.get("delivered", 0.0))]
+
+
+def examine_traces(place: str) -> list[Check]:
+    """Return the check of what agents sent to `serve --otlp` for a bank, none where no server took anything."""
+    try:
+        spool = trace_spool(place)
+        if spool is None:
+            return []
+        with closing(spool):
+            traces, spans, since_s = spool.size()
+    except (sqlite3.Error, CannotWrite, OSError) as error:
+        fix = f"remove {spool_of(place).folder}, and with it what waits there"
+        return [Check(name="traces", ok=False, detail=f"the spool of traces can't be read: {error}", fix=fix)]
+    since = f", the first since {_time(since_s)}; import or learn takes in what has ended" if traces else ""
+    detail = f"{count(traces, 'trace')} of {count(spans, 'span')} wait to be taken in{since}"
+    return [Check(name="traces", ok=True, detail=detail)]
 
 
 def _why_nothing(line: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from errno import EIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +30,7 @@ from rbank_es.agents.spooled_turns import (
 from rbank_es.agents.transcripts.transcript_events import EventWriter
 from rbank_es.agents.transcripts.transcript_importers import streamed_runs
 from rbank_es.agents.transcripts.transcript_lines import LineTally
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, CannotWrite
 from rbank_es.events import Event, RunFinished
 from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.redaction import secrets
@@ -80,6 +81,22 @@ def take_spool_in(bank: Bank) -> SpoolIntake:
     kept = {line["id"] for line in found.waiting}
     tally(spool.folder, outcomes_in(line for line in taken.lines if line["id"] not in kept))
     return SpoolIntake(found.turns, found.proved, appended, len(found.waiting), taken.unreadable, found.dropped)
+
+
+def take_all_in(bank: Bank) -> None:
+    """Take in all that hooks and agents spooled for a bank but the turns that go on, also what would wait for more.
+
+    Raises as `Bank.append`, and `CannotWrite` where the spool of traces can't be read.
+    """
+    import sqlite3
+
+    from rbank_es.agents.traces.trace_intake import take_traces_in
+
+    take_spool_in(bank)
+    try:
+        take_traces_in(bank, "all")
+    except sqlite3.Error as error:
+        raise CannotWrite("the spool of traces", OSError(EIO, str(error))) from error
 
 
 class _Intake:

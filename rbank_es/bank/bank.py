@@ -36,6 +36,7 @@ from rbank_es.events.short_repr import Shown
 from rbank_es.log import Erasing, Erasure
 from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
+from rbank_es.system.registry import Registry
 from rbank_es.system.shown_locator import shown_locator
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from rbank_es.law import State
     from rbank_es.law.digests import StateDigests
     from rbank_es.projections.view import View
+
+
+_SPOOLS: Registry[Any] = Registry("intake of spools", {"all": "rbank_es.agents.spool_intake:take_all_in"})
+"""What takes in all that waits for a bank on this machine, so that an erasure reaches it."""
 
 
 class Replayed(Shown, msgspec.Struct, frozen=True):
@@ -199,12 +204,15 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         Words are found in the forms that `rbank_es.log.sought_words` has; `not_sought` names the others. A text that is
         also the whole of a text of another run stays there, and so does a tag that other items have. Ids, numbers,
         times and lengths stay; heads noted before still verify. Read models are rebuilt, then all files are searched
-        again: see `residue`.
-        Raises `BadInput` unless exactly one target is named, `NotInBank` if it does not exist.
+        again: see `residue`. What agents spooled for the bank is taken in before, unless it is a `dry_run`.
+        Raises `BadInput` unless exactly one target is named, `NotInBank` if it does not exist, `CannotWrite` for a
+        spool that can't be read.
         """
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
         if len(given) != 1:
             raise BadInput("name exactly one thing to erase: event, item, run or text")
+        if not dry_run:
+            _SPOOLS.get("all")(self)
         what = Erasing(words=(text,)) if text else erasing_of(self.log, event, item, run)
         erased = self.log.erase(what, reason=reason, by=by, dry_run=dry_run, rebuild=self.project)
         relatives = tuple(msgspec.structs.replace(each, place=shown_locator(each.place)) for each in erased.relatives)

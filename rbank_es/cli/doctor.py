@@ -58,8 +58,8 @@ def doctor(
     The check starts a real session from the cache, without a network, and runs code that calls a tool. Agents never
     fetch anything, so the cache must be filled once with --warm. Exit code 1: the sandbox can't run.
 
-    --hooks: where the hook is installed, whether it is trusted and found, its bank, its last run, and whether the last
-    lesson that it gave reached the agent. Exit code 1: something of that fails.
+    --hooks: where the hook is installed, whether it is trusted and found, its bank, its last run, whether the last
+    lesson that it gave reached the agent, and what traces wait for the bank. Exit code 1: something of that fails.
 
     --lm: whether a model is reached, what its server keeps (bounds, stop, JSON by schema, tools), which forms of reply
     the model keeps, how fast it is, and what follows: the executor, the options, the time and cost of a task, and the

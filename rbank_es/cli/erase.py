@@ -12,7 +12,8 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.arguments import open_whole, read_text_file
+from rbank_es.cli.shared.arguments import read_text_file
+from rbank_es.cli.shared.hook_spool import opened_to_correct
 from rbank_es.cli.shared.output import echo, echo_json, echo_table, flush, format_size, on_terminal
 from rbank_es.errors import BadInput, CheckFailed, NotInBank
 from rbank_es.events.readable_text import count, safe_line
@@ -61,7 +62,11 @@ def erase(
     named: dict[str, Any] = {"event": event, "item": item, "run": run, "text": _words(text)}
     if sum(value is not None for value in named.values()) != 1:
         raise click.UsageError("name exactly one thing to erase: --event, --item, --run or --text.")
-    with open_whole(bank) as opened:
+    with opened_to_correct(bank, dry_run=dry_run) as opened:
+        if not dry_run:
+            from rbank_es.agents.spool_intake import take_all_in
+
+            take_all_in(opened)
         folder = _experiment(opened)
         # Search first in any case, because people must see the places before they confirm.
         try:

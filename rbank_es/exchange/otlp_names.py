@@ -31,6 +31,7 @@ TABLE = (
     # Who works.
     AttributeName("service", "service.name", "otel", "1.0-"),
     AttributeName("release", "service.version", "otel", "1.0-"),
+    AttributeName("instance", "service.instance.id", "otel", "1.0-"),
     AttributeName("agent", "gen_ai.agent.name", "gen_ai", "1.31-"),
     AttributeName("agent", "agent.name", "openinference", "0.1.19-"),
     AttributeName("agent", "traceloop.entity.name", "traceloop", "0.1-"),

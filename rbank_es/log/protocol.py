@@ -40,7 +40,7 @@ EMPTY: Final = Expected.EMPTY
 
 NOT_REACHED: Final = (
     "backups, forks, what was made of the bank (exports, pages, databases, guides, reports), "
-    "other users' caches, freed disk blocks, open files"
+    "what hooks spooled of turns that go on, other users' caches, freed disk blocks, open files"
 )
 """Where erasure can't search."""
 

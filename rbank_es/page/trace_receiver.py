@@ -22,7 +22,7 @@ import msgspec
 from rbank_es.agents.traces import otlp_body
 from rbank_es.agents.traces.span_facts import FactReader, facts_of
 from rbank_es.agents.traces.trace_intake import take_from
-from rbank_es.agents.traces.trace_spool import TraceSpool
+from rbank_es.agents.traces.trace_spool import TraceSpool, Which
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, ProjectionUnavailable, RBankError
 from rbank_es.events.redaction import secrets as known_secrets
@@ -96,7 +96,8 @@ class TraceReceiver:
         while True:
             stopping = stop.wait(OTLP_LOOK_S)
             try:
-                if take_from(self._spool, self.bank, at_once=stopping, most_s=page_limits.STOP_S).appended:
+                which: Which = "rooted" if stopping else "due"
+                if take_from(self._spool, self.bank, which, most_s=page_limits.STOP_S).appended:
                     with suppress(ProjectionUnavailable):
                         self.bank.project()
                 last = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -154,6 +155,18 @@ def test_a_cancelled_agent_ends_its_run_as_interrupted(bank: Bank) -> None:
     ran([hanging()], BankProcessor(bank), cancelled)
     [row] = bank.runs().rows
     assert (row.outcome, row.error_code) == ("failed", "interrupted")
+
+
+def test_no_search_is_made_on_the_loop(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, as_of = list[threading.Thread](), bank.as_of
+
+    def noted(point: Any) -> Any:
+        threads.append(threading.current_thread())
+        return as_of(point)
+
+    monkeypatch.setattr(bank, "as_of", noted)
+    assert ran(["The hall's."], BankProcessor(bank))[0] == "The hall's."
+    assert threads and threading.main_thread() not in threads
 
 
 def streamed_call(arguments: str) -> Any:

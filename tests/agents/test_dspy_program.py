@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +68,36 @@ def test_a_call_is_a_run_from_its_recall_to_its_verdict(bank: Bank, server: Open
     assert (row.verdict, row.kind, row.recall_sent, row.lm_calls) == ("success", "outcome", True, 1)
     assert bank.run(row.run).answer == "hall, porch" and row.tokens
     assert "sk-of-nobody" not in b"".join(bank.log.lines()).decode()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_an_asynchronous_call_searches_on_a_thread_and_ends_its_run_also_where_it_is_cancelled_there(
+    cancelled: bool, bank: Bank, server: OpenAiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, as_of, searches = list[threading.Thread](), bank.as_of, threading.Event()
+
+    def slowly(point: Any) -> Any:
+        threads.append(threading.current_thread())
+        searches.set()
+        time.sleep(0.2)
+        return as_of(point)
+
+    async def call() -> None:
+        work = asyncio.create_task(agent.acall(question=QUESTION))
+        if cancelled:
+            while not searches.is_set():
+                await asyncio.sleep(0.01)
+            work.cancel()
+        await work
+
+    monkeypatch.setattr(bank, "as_of", slowly)
+    agent = Remembering(dspy.Predict("question -> answer"), bank)
+    with pytest.raises(asyncio.CancelledError) if cancelled else nullcontext():
+        asyncio.run(call())
+    assert threading.main_thread() not in threads
+    monkeypatch.undo()
+    [row] = bank.runs().rows
+    assert (row.outcome, row.error_code) == (("failed", "interrupted") if cancelled else ("submitted", None))
 
 
 def test_every_predictor_of_a_call_has_the_lessons_and_other_calls_have_not(bank: Bank, server: OpenAiServer) -> None:

@@ -32,6 +32,7 @@ from rbank_es.limits import EVENT_USD
 from rbank_es.limits.otlp_limits import OTLP_KEPT, OTLP_READ_CHARS, OTLP_TOOLS
 
 Kind = Literal["agent", "model", "tool", "retrieval", "other", "log"]
+_OPENING_DIGITS = 16
 _UNNAMED = "unknown_service"
 """How the SDK calls a service that nobody named."""
 
@@ -63,6 +64,7 @@ class SpanFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `prompt` is what a user asked, `given` are texts of the host, `text` is what came out, `made` are the calls of a
     conversation since the user's last words. `remote`: the parent is in another process. `*_chars`: of the whole.
+    `instance` names the process, `opening` is a digest of the user's first words in a conversation.
     """
 
     trace: str
@@ -76,6 +78,8 @@ class SpanFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str = ""
     release: str = ""
     session: str = ""
+    instance: str = ""
+    opening: str = ""
     model: str = ""
     tokens_in: int | None = None
     tokens_out: int | None = None
@@ -147,6 +151,7 @@ class FactReader:
             "host": self._name(host or told(given, "agent")),
             "release": self._name(told(sent.resource, "release")),
             "session": self._name(told(given, "session")),
+            "instance": self._name(told(sent.resource, "instance")),
             "error": self._text(message)[0] if is_error else "",
             "evaluations": tuple(self._evaluation(each, sent.ended_ns) for each in judged[:OTLP_KEPT]),
             "dropped": sent.dropped,
@@ -165,6 +170,7 @@ class FactReader:
             "tokens_cached": recorded_count(told(given, "tokens_cached")),
             "cost_usd": recorded_amount(told(given, "cost_usd"), EVENT_USD),
             "prompt": self._text(prompt)[0],
+            "opening": _digest(next((each.text for each in asked if each.role == "user" and each.text), "")),
             "given": tuple(self._text(each)[0] for each in dict.fromkeys(filter(None, systems)))[:OTLP_KEPT],
             **{"text": out, "text_chars": chars},
             "reasoning": self._text("\n".join(each.reasoning for each in said if each.reasoning))[0],
@@ -255,6 +261,10 @@ def _kind_of(given: Mapping[str, Any]) -> Kind:
     if found is None and operation is None and kind is None and told(given, "model") is not None:
         return "model"
     return found or "other"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:_OPENING_DIGITS] if text else ""
 
 
 def _last(messages: list[Message], role: str) -> str:

@@ -54,7 +54,7 @@ def parse_traces(path: str, data: bytes) -> Parsed:
     events, units = TraceEvents(EventWriter(secrets(), utc_text(datetime.now(UTC)))), list[ImportUnit]()
     waiting = others = 0
     for trace in traces_of(facts):
-        if not trace.is_of_agent and not trace.evaluations:
+        if not trace.tells:
             others += 1
         # Its root may be in the part of the file that isn't written yet.
         elif not trace.is_rooted and not is_due(rooted=False, quiet_s=time.time() - trace.ended_ns / 1e9):

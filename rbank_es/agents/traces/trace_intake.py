@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es.agents.traces.trace_events import TraceEvents, start_id
 from rbank_es.agents.traces.trace_run import FORM, traces_of
-from rbank_es.agents.traces.trace_spool import TraceSpool, trace_spool
+from rbank_es.agents.traces.trace_spool import TraceSpool, Which, trace_spool
 from rbank_es.agents.transcripts.transcript_events import EventWriter
 from rbank_es.events.redaction import secrets
 from rbank_es.exchange.file_import import import_parsed
@@ -34,31 +34,34 @@ class TraceIntake(NamedTuple):
     unreadable: int = 0
 
 
-def take_traces_in(bank: Bank) -> TraceIntake:
+def take_traces_in(bank: Bank, which: Which = "due") -> TraceIntake:
     """Take in what servers spooled for a bank. Raises as `Bank.append`, sqlite3.Error; then the spool is as it was."""
     spool = trace_spool(bank.log.place)
     if spool is None:
         return TraceIntake()
     try:
-        return take_from(spool, bank)
+        taken = take_from(spool, bank, which)
+        if which == "all":
+            spool.empty_journal()
+        return taken
     finally:
         spool.close()
 
 
-def take_from(spool: TraceSpool, bank: Bank, *, at_once: bool = False, most_s: float = math.inf) -> TraceIntake:
-    """Take in the traces of an open spool that are due, until `most_s` seconds have passed. `at_once`: see `due`.
+def take_from(spool: TraceSpool, bank: Bank, which: Which = "due", *, most_s: float = math.inf) -> TraceIntake:
+    """Take in the traces of an open spool, until `most_s` seconds have passed. `which`: see `TraceSpool.due`.
 
     Raises as `take_traces_in`.
     """
     runs = appended = unreadable = 0
     end = time.monotonic() + most_s
     while True:
-        found = spool.due(time.time(), lambda trace: bank.log.seq_of_id(start_id(trace)) is not None, at_once=at_once)
+        found = spool.due(time.time(), lambda trace: bank.log.seq_of_id(start_id(trace)) is not None, which)
         if not found.rows or time.monotonic() > end:
             return TraceIntake(runs, appended, found.waiting, unreadable)
         unreadable += found.unreadable
         events = TraceEvents(EventWriter(secrets(), utc_text(datetime.now(UTC))))
-        told = [trace for trace in traces_of(found.facts) if trace.is_of_agent or trace.evaluations]
+        told = [trace for trace in traces_of(found.facts) if trace.tells]
         units = [sized(FORM, unit) for trace in told for unit in events.units(trace)]
         report = import_parsed(bank, events.parsed(FORM, units))
         spool.forget(found.rows)

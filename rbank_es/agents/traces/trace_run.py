@@ -1,7 +1,9 @@
 """A trace as a run: the facts of its spans, in whatever order and however often they came, as one value.
 
 A run is a trace, so whatever comes of it later belongs to the same run. Its end is that of its top: the span without a
-parent, else one whose parent is in another process, else an agent's whose parent never came.
+parent, else one whose parent is in another process, else an agent's whose parent never came. Where the top is a call,
+nothing tells of the agent's loop: calls of one conversation, or of one process that begin with the same words of the
+user, are then one run.
 """
 
 from __future__ import annotations
@@ -19,22 +21,40 @@ from rbank_es.limits.otlp_limits import OTLP_SETTLE_S, OTLP_WAIT_S
 
 FORM = "otlp"
 _NAME_DIGITS = 16
-_OF_AGENTS = ("agent", "model", "tool", "retrieval")
+_CALLS = ("model", "tool", "retrieval")
+_OF_AGENTS = ("agent", *_CALLS)
 _SURE = (0, 1)
 _NS = 1e9
 
 
 class Trace(NamedTuple):
-    """The facts of a trace: its spans in order of their beginning, and its evaluations."""
+    """The facts of a trace: its spans in order of their beginning, its evaluations, and messages of spans that aren't
+    here."""
 
     id: str
     spans: tuple[SpanFacts, ...]
     evaluations: tuple[Evaluation, ...]
+    logs: tuple[SpanFacts, ...] = ()
 
     @property
     def is_of_agent(self) -> bool:
         """Whether any span is of an agent, a model, a tool or a search."""
         return any(each.kind in _OF_AGENTS for each in self.spans)
+
+    @property
+    def tells(self) -> bool:
+        """Whether it tells anything of a run, of its own or of one that is there."""
+        return self.is_of_agent or bool(self.evaluations or self.logs)
+
+    @property
+    def loop(self) -> tuple[str, ...]:
+        """By what the loop of a trace that is one call is known; empty for any other trace, and where nothing says."""
+        top = self.top
+        if top is None or top.parent or top.kind not in _CALLS:
+            return ()
+        if top.session:
+            return "session", top.host, top.session
+        return ("instance", top.host, top.instance, top.opening) if top.instance else ()
 
     @property
     def is_rooted(self) -> bool:
@@ -87,7 +107,10 @@ def traces_of(facts: Iterable[SpanFacts]) -> Iterator[Trace]:
         spans = [_with_logs(part, logs) for part in parts.values() if part.kind != "log"]
         spans.sort(key=lambda each: (each.began_ns, each.span))
         judged = [given for each in (*spans, *logs) for given in each.evaluations]
-        yield Trace(trace, tuple(spans), tuple(sorted(judged, key=lambda each: (each.at_ns, each.name, each.verdict))))
+        here = {each.span for each in spans}
+        late = tuple(log for log in logs if log.span not in here and (log.text or log.prompt))
+        evaluations = sorted(judged, key=lambda each: (each.at_ns, each.name, each.verdict))
+        yield Trace(trace, tuple(spans), tuple(evaluations), late)
 
 
 def weight_of(facts: SpanFacts) -> tuple[int, bytes]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from errno import EPERM
 from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -22,6 +22,7 @@ from rbank_es.errors import CannotWrite
 from rbank_es.limits.otlp_limits import OTLP_INTAKE_TRACES, OTLP_LOCK_S, OTLP_SPOOL_BYTES
 from rbank_es.system.files import kind_of, make_private
 
+Which = Literal["due", "rooted", "all"]
 _NAME = "traces.sqlite3"
 _TABLES = """
 CREATE TABLE IF NOT EXISTS trace (id TEXT PRIMARY KEY, heard_s REAL NOT NULL, rooted INTEGER NOT NULL) WITHOUT ROWID;
@@ -79,17 +80,19 @@ class TraceSpool:
             self._base.executemany(_ADD_SPAN, spans)
             self._base.executemany(_ADD_TRACE, ((trace, now_s, rooted) for trace, rooted in traces.items()))
 
-    def due(self, now_s: float, is_known: Callable[[str], bool], *, at_once: bool = False) -> WaitingFacts:
+    def due(self, now_s: float, is_known: Callable[[str], bool], which: Which = "due") -> WaitingFacts:
         """Return the facts of traces that are due, the ones heard of longest ago first, and not of too many.
 
-        `is_known`: the bank has the run of a trace. `at_once`: those with a root are due, however lately it came.
+        `is_known`: the bank has the run of a trace. Those that are `rooted`, or `all`, are due however late they came.
         """
         with self._lock:
             traces = self._base.execute("SELECT id, heard_s, rooted FROM trace ORDER BY heard_s").fetchall()
             due = [
                 id
                 for id, heard_s, rooted in traces
-                if (at_once and rooted) or _is_due(id, now_s - heard_s, bool(rooted), is_known)
+                if which == "all"
+                or (which == "rooted" and rooted)
+                or _is_due(id, now_s - heard_s, bool(rooted), is_known)
             ]
             rows = list[tuple[str, str, str, bytes]]()
             for id in due[:OTLP_INTAKE_TRACES]:
@@ -105,6 +108,18 @@ class TraceSpool:
             told = [(id,) for id in {row[0] for row in rows}]
             rest = "DELETE FROM trace WHERE id = ? AND NOT EXISTS (SELECT 1 FROM span WHERE span.trace = trace.id)"
             self._base.executemany(rest, told)
+
+    def size(self) -> tuple[int, int, float]:
+        """Return how many traces and spans wait, and when the first of them was heard of last; 0 for none."""
+        with self._lock:
+            traces, since_s = self._base.execute("SELECT count(*), min(heard_s) FROM trace").fetchone()
+            (spans,) = self._base.execute("SELECT count(*) FROM span").fetchone()
+        return int(traces), int(spans), float(since_s or 0.0)
+
+    def empty_journal(self) -> None:
+        """Leave no words of what was forgotten in the file's journal. Raises sqlite3.Error."""
+        with self._lock:
+            self._base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Close the file."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.output import warn
@@ -62,18 +62,29 @@ def _take_traces_in(bank: Bank) -> None:
 
 
 def tell_of_waiting(bank: OpenBank) -> None:
-    """Say on standard error what hooks spooled for a bank that a command which only looks knows nothing of."""
-    if lines := _waiting(bank):
-        warn(f"{count(len(lines), 'line')} that hooks spooled wait: import or learn takes them in, and more may follow")
+    """Say on standard error what is spooled for a bank that a command which only looks knows nothing of."""
+    if waiting := _waiting(bank):
+        warn(f"{waiting} wait: import or learn takes them in, and more may follow")
 
 
 def tell_of_spool(bank: Bank) -> None:
-    """Say on standard error what hooks spooled for a bank that a dry run leaves where it is."""
-    if lines := _waiting(bank):
-        warn(f"{count(len(lines), 'line')} that hooks spooled would be taken in before, and more may be due then")
+    """Say on standard error what is spooled for a bank that a dry run leaves where it is."""
+    if waiting := _waiting(bank):
+        warn(f"{waiting} would be taken in before, and more may be due then")
 
 
-def _waiting(bank: OpenBank) -> list[dict[str, Any]]:
+def _waiting(bank: OpenBank) -> str:
+    import sqlite3
+
     from rbank_es.agents.spool import spool_of
+    from rbank_es.agents.traces.trace_spool import trace_spool
 
-    return spool_of(bank.log.place).look()
+    lines = spool_of(bank.log.place).look()
+    said = [f"{count(len(lines), 'line')} that hooks spooled"] if lines else []
+    with suppress(sqlite3.Error, CannotWrite, OSError):
+        spool = trace_spool(bank.log.place)
+        if spool is not None:
+            with closing(spool):
+                traces = spool.size()[0]
+            said += [f"{count(traces, 'trace')} that agents sent"] if traces else []
+    return " and ".join(said)

@@ -46,8 +46,9 @@ def span(number: int, parent: int | None, name: str, given: Fields, *, trace: in
     return fields | ({"parentSpanId": f"{parent:016x}"} if parent is not None else {}) | more
 
 
-def request(spans: Iterable[Fields], service: str = "lamp-agent") -> Fields:
-    resource = {"attributes": pairs({"service.name": service, "service.version": "0.1"})}
+def request(spans: Iterable[Fields], service: str = "lamp-agent", instance: str = "") -> Fields:
+    named = {"service.instance.id": instance} if instance else {}
+    resource = {"attributes": pairs({"service.name": service, "service.version": "0.1"} | named)}
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": list(spans)}]}]}
 
 
@@ -66,6 +67,18 @@ def chat(number: int, parent: int | None, asked: str, said: str, **more: Any) ->
         "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": said}]}]),
     }
     return span(number, parent, "chat small-model", given, **more)
+
+
+def details(number: int, asked: str, said: str, *, trace: int = 1) -> Fields:
+    """The messages of a model's call as a log."""
+    messages = {"gen_ai.input.messages": [("user", asked)], "gen_ai.output.messages": [("assistant", said)]}
+    given = {
+        name: [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in each]
+        for name, each in messages.items()
+    }
+    ids = {"traceId": f"{trace:032x}", "spanId": f"{number:016x}"}
+    event = {"eventName": "gen_ai.client.inference.operation.details", "timeUnixNano": str(START_NS)}
+    return logs({**ids, **event, "attributes": pairs(given)})
 
 
 def tool(number: int, parent: int | None, arguments: str, result: str, **more: Any) -> Fields:

@@ -13,10 +13,22 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.errors import BadImport, BadInput
-from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
+from rbank_es.events import LmCalled, NoteLogged, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.codec import event_types
 from rbank_es.exchange import import_paths
-from tests.agents.traces.made_traces import SAMPLES, Fields, chat, logs, pairs, request, root, span, tool, write
+from tests.agents.traces.made_traces import (
+    SAMPLES,
+    Fields,
+    chat,
+    details,
+    logs,
+    pairs,
+    request,
+    root,
+    span,
+    tool,
+    write,
+)
 
 
 @pytest.fixture
@@ -81,6 +93,65 @@ def test_a_call_alone_tells_the_tools_of_its_conversation(bank: Bank, tmp_path: 
     (look,), (end,) = events(bank, ToolCalled), events(bank, RunFinished)
     assert (look.tool, look.arguments, look.result) == ("look", '{"at":"a"}', '{"lit":true}')
     assert end.answer == "a is lit"
+
+
+def steps_of_a_loop() -> list[Fields]:
+    """Three calls of one loop, each a trace of its own that tells the conversation so far."""
+    messages: list[Fields] = [{"role": "user", "parts": [{"type": "text", "content": "Which lamps are lit?"}]}]
+    calls = list[Fields]()
+    for number in (1, 2, 3):
+        given = chat(number, None, "", f"step {number}", trace=number)
+        kept = [each for each in given["attributes"] if each["key"] != "gen_ai.input.messages"]
+        given["attributes"] = kept + pairs({"gen_ai.input.messages": json.dumps(messages)})
+        calls.append(given)
+        call = {"type": "tool_call", "id": f"t{number}", "name": "look", "arguments": {"at": number}}
+        messages.append({"role": "assistant", "parts": [call]})
+        answer = {"type": "tool_call_response", "id": f"t{number}", "response": f"lamp {number}"}
+        messages.append({"role": "tool", "parts": [answer]})
+    return calls
+
+
+def test_the_calls_of_a_script_that_has_no_span_of_its_own_are_one_run(bank: Bank, tmp_path: Path) -> None:
+    """Those of one process whose conversations begin with the same words; each of its tools once."""
+    other = chat(9, None, "How many lamps?", "7", trace=9)
+    for number, spans in enumerate([steps_of_a_loop()[:2], [*steps_of_a_loop()[2:], other]]):
+        import_paths(bank, [write(tmp_path / f"{number}.json", [request(spans, instance="a-process")])])
+    assert [start.task for start in events(bank, RunStarted)] == ["Which lamps are lit?", "How many lamps?"]
+    loop, alone = (start.run for start in events(bank, RunStarted))
+    ends = {end.run: end for end in events(bank, RunFinished)}
+    assert (ends[loop].answer, ends[loop].iterations, ends[loop].outcome) == ("step 3", 3, "submitted")
+    assert ends[loop].duration_s == pytest.approx(0.0025) and ends[alone].answer == "7"
+    assert [call.result for call in events(bank, ToolCalled)] == ["lamp 1", "lamp 2"]
+    again = import_paths(bank, [write(tmp_path / "all.json", [request(steps_of_a_loop(), instance="a-process")])])
+    assert again.appended == 0
+    import_paths(bank, [write(tmp_path / "new.json", [request(steps_of_a_loop()[:1], instance="another")])])
+    assert len(events(bank, RunStarted)) == 2  # its trace is known
+
+
+def test_the_calls_of_a_conversation_are_one_run_and_of_nothing_known_each_its_own(bank: Bank, tmp_path: Path) -> None:
+    def said(number: int, **more: Any) -> Fields:
+        call = chat(number, None, f"question {number}", "a", trace=number)
+        return call | {"attributes": call["attributes"] + pairs(more)}
+
+    named = [request([said(number, **{"gen_ai.conversation.id": "c1"})], instance=str(number)) for number in (1, 2)]
+    import_paths(bank, [write(tmp_path / "t.jsonl", [*named, request([said(3)]), request([said(4)])])])
+    assert [start.task for start in events(bank, RunStarted)] == ["question 1", "question 3", "question 4"]
+
+
+def test_messages_that_come_behind_their_call_end_in_its_run(bank: Bank, tmp_path: Path) -> None:
+    silent = chat(2, 1, "", "") | {"attributes": pairs({"gen_ai.operation.name": "chat"})}
+    late = write(tmp_path / "late.jsonl", [details(2, "Which lamps?", "a and c")])
+    assert import_paths(bank, [late]).appended == 0
+    import_paths(bank, [write(tmp_path / "t.json", [request([root(1, "q", ""), silent])])])
+    for _ in range(2):
+        import_paths(bank, [late])
+    (note,), ends = events(bank, NoteLogged), events(bank, RunFinished)
+    (call,) = events(bank, LmCalled)
+    assert (note.run, json.loads(note.note)) == (
+        call.run,
+        {"call": call.id, "prompt": "Which lamps?", "text": "a and c"},
+    )
+    assert [end.answer for end in ends] == [None, "a and c"] and {end.run for end in ends} == {call.run}
 
 
 def test_a_search_is_a_call_with_its_documents(bank: Bank, tmp_path: Path) -> None:

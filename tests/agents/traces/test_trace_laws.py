@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rbank_es import Bank
 from rbank_es.events import Event, RunFinished, RunStarted
 from rbank_es.exchange import import_paths
-from tests.agents.traces.made_traces import Fields, request, traces, write
+from tests.agents.traces.made_traces import Fields, chat, request, tool, traces, write
 from tests.effort import examples
 
 ACTS = ["lm_called", "tool_called"]
@@ -25,7 +25,7 @@ def told(event: Event) -> tuple[tuple[str, object], ...]:
     return tuple((name, repr(getattr(event, name))) for name in event.__struct_fields__ if name not in ENVELOPE)
 
 
-def imported(*files: Sequence[Fields]) -> tuple[set[object], object, object]:
+def imported(*files: Sequence[Fields]) -> tuple[set[object], object, tuple[str, str]]:
     """The acts of files imported one after the other, the end that holds, and the start without its task."""
     with TemporaryDirectory() as folder, Bank.create(f"memory:{uuid4().hex}") as bank:
         for number, lines in enumerate(files):
@@ -64,3 +64,20 @@ def test_traces_that_come_mixed_are_runs_of_their_own(
             found[type(event).__name__] += 1
     assert found["RunStarted"] == found["RunFinished"] == 2
     assert found.get("LmCalled", 0) + found.get("ToolCalled", 0) == len(spans) + len(other) - 2
+
+
+@given(parts=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1), st.booleans()), min_size=2, max_size=5))
+@settings(max_examples=examples(60))
+def test_the_calls_of_a_loop_that_no_span_tells_of_are_one_run_in_whatever_order_and_parts(
+    parts: list[tuple[int, int, bool]],
+) -> None:
+    """Each call is a trace of its own, of one process; what is below it may come in a later file."""
+    files: tuple[list[Fields], list[Fields]] = ([], [])
+    for number, (first, later, has_tool) in enumerate(parts, 1):
+        files[first].insert(0, chat(number * 10, None, "Which lamps?", f"said {number}", trace=number))
+        if has_tool:
+            files[first | later].append(tool(number * 10 + 1, number * 10, "{}", "hall", trace=number))
+    told = [[request([each], instance="one") for each in file] for file in files if file]
+    acts, end, (_, run) = imported(*told)
+    whole = imported([request([*files[0], *files[1]], instance="one")])
+    assert (acts, end, run) == (whole[0], whole[1], whole[2][1])

@@ -34,6 +34,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from rbank_es import Bank
+from rbank_es.agents.hook_checks import examine_traces
 from rbank_es.agents.spool import spool_of
 from rbank_es.agents.traces import trace_spool
 from rbank_es.agents.traces.otlp_body import body_of_document, load_protobuf
@@ -347,6 +348,43 @@ def test_a_damaged_spool_stops_no_command_and_a_row_of_another_release_no_other(
         items = write(tmp_path / "items.jsonl", [{"title": "Look at all lamps", "content": "Look at every lamp."}])
         shown = run("import", place, items, cwd=tmp_path)
         assert "the spool of traces can't be read" in shown.err and "item" in shown.out
+
+
+@pytest.mark.parametrize("by_command", [False, True])
+def test_an_erasure_reaches_what_waits_in_the_spool(by_command: bool, tmp_path: Path) -> None:
+    """Also a trace without its root, and while a server has the spool open; a dry run only tells of it."""
+    place, words = str(tmp_path / "bank"), "the key is under the third stone"
+    Bank.create(place).close()
+    spool = TraceSpool(place)
+    sent = [root(1, words, "a"), chat(22, 21, f"I say that {words}", "b", trace=2)]
+    spool.add(facts_of(body_of_document(request(sent), "traces"), FactReader(())), time.time())
+    secret = tmp_path / "secret.txt"
+    secret.write_text(words)
+    dry = run("erase", place, "--text", secret, "--dry-run", cwd=tmp_path)
+    assert "2 traces that agents sent would be taken in before" in dry.err and spool.size()[:2] == (2, 2)
+    if by_command:
+        assert "erased from bank" in run("erase", place, "--text", secret, "--yes", cwd=tmp_path).out
+    with Bank.open(place) as bank:
+        if not by_command:
+            assert bank.erase(text=words).residue is not None
+        assert spool.size()[:2] == (0, 0) and len(bank.runs().rows) == 2
+    held = [*Path(place).rglob("*"), *spool_of(place).folder.glob("*")]
+    assert not any(words.encode() in path.read_bytes() for path in held if path.is_file())
+    spool.close()
+
+
+def test_the_doctor_says_what_traces_wait_and_that_a_damaged_spool_can_not_be_read(tmp_path: Path) -> None:
+    place = str(tmp_path / "bank")
+    assert examine_traces(place) == []
+    spool = TraceSpool(place)
+    spool.add(facts_of(body_of_document(request([root(1, "q", "a")]), "traces"), FactReader(())), 1_795_348_022)
+    spool.close()
+    [check] = examine_traces(place)
+    assert check.ok and check.detail.startswith("1 trace of 1 span wait to be taken in, the first since 2026-11-22")
+    for part in spool_of(place).folder.glob("traces.sqlite3*"):
+        part.write_bytes(b"garbage " * 1_000)
+    [check] = examine_traces(place)
+    assert not check.ok and "can't be read" in check.detail and check.fix
 
 
 # ---------------------------------------------------------------- the SDK
