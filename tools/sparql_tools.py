@@ -11,7 +11,7 @@ from rbank_es.events import Event, MemoryProposed
 from rbank_es.events.items import without_controls
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.prefixes import local_name
-from rbank_es.sparql.example_query import class_named
+from rbank_es.sparql.example_query import class_named, is_modelling
 from rbank_es.sparql.results import Answer, from_json, to_json
 from rbank_es.text.spelled_words import apart, runs_of
 from rbank_es.tools.lookup.empty_results import hint_for
@@ -191,7 +191,8 @@ class SparqlTools:
         properties = tables.within(tables.properties, namespace)
         body: dict[str, Any] = {"class_count": len(classes), "property_count": len(properties), **beside}
         body |= known_number("triples", tables.schema.triples)
-        first = class_named(classes, self._session.question) or next(iter(classes), None)
+        # Among the most frequent are parts of the model itself.
+        first = class_named(classes, self._session.question) or min(classes, key=is_modelling, default=None)
         peek = f", sparql_peek(resource={tables.names.shorten(first)!r})" if first is not None else ""
         body["next"] = f"sparql_schema(output_mode='classes'){peek}"
         wanted = len(classes) if self._room.naive else min(limit, tool_limits.OVERVIEW_CLASSES)

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from rbank_es.executors.executor import RunLimits
     from rbank_es.tools.runtime.toolbox import Toolbox
 
-_ENDS = (
-    "This is your last step: SUBMIT what you have found.",
-    "Two steps are left: make the query that finds the answer now, and SUBMIT it in the last.",
-)
+_ENDS = {
+    1: "This is your last step: SUBMIT what you have found.",
+    2: "Two steps are left: make the query that finds the answer now, and SUBMIT it in the last.",
+}
 """What an agent is told at its last step, and at the one before."""
+
+_READ = "Two steps are left: look at the rows that you found now, and SUBMIT in the last."
+"""What it is told at the one before, while it has not seen its result."""
 
 _OWN_ANSWER, _OWN_QUERY = "(your answer, in words)", "SELECT ... (the query that finds it)"
 
@@ -80,7 +83,7 @@ class ShownSteps:
         if told is None or told.call is None:
             return [told.words] if told is not None else []
         step = RunStep(index=0, reasoning=told.thought, code=self._form.code_of(*told.call))
-        return [f"{told.words} A whole reply that {told.does}:", self._said(step).rstrip()]
+        return [f"{told.words} A whole reply that {told.does}:".lstrip(), self._said(step).rstrip()]
 
 
 class StepAdvice(NamedTuple):
@@ -93,16 +96,30 @@ class StepAdvice(NamedTuple):
 
 
 def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> StepAdvice | None:
-    """Return what an agent is told after these steps of at most so many: how to end, or that it stands still."""
+    """Return what an agent is told after these steps of at most so many: how to end or go on, where it stands still."""
     left, stall = iterations - len(steps), stall_of(steps)
-    ends = _ENDS[left - 1] if 0 < left <= len(_ENDS) else ""
-    if stall is None and not ends:
+    unread = unread_result(steps, tools) if left > 1 else None
+    ends = _READ if unread is not None and left == 2 else _ENDS.get(left, "")
+    # Models follow a whole reply where they don't follow words, so the first repetition is early enough.
+    repeats = bool(steps) and steps[-1].fault is None and repeated_by(steps) is not None
+    if stall is None and not ends and not repeats:
         return None
     words = " ".join(filter(None, (stall.warning if stall is not None else "", ends)))
+    if unread is not None:
+        return StepAdvice(words, ("sparql_slice", {"result": unread}), "shows its rows", "I look at the rows.")
     # An agent that has a result repeats itself because it doesn't know how to hand it in.
     if left == 1 or tools.session.last_query:
         return StepAdvice(words, submitting_call(tools), "submits", "I hand in what I have found.")
     return StepAdvice(words, working_call(tools))
+
+
+def unread_result(steps: Sequence[RunStep], tools: Toolbox) -> str | None:
+    """Return the alias of the latest result where the agent has asked for no rows since its latest query."""
+    if not tools.session.last_query or "sparql_slice" not in tools.functions:
+        return None
+    acts = [each for step in reversed(steps) for each in ("sparql_slice", "sparql_query") if each in step.code]
+    alias = tools.session.store.last_alias or ""
+    return alias if acts[:1] == ["sparql_query"] and alias.startswith("results") else None
 
 
 def submitting_call(tools: Toolbox) -> tuple[str, Mapping[str, Any]]:

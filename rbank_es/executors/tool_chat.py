@@ -182,7 +182,7 @@ class _Conversation:
             return told.words if told is not None else ""
         # As most templates write a call: a model that copies it as text has made it.
         call = json_text({"name": told.call[0], "arguments": told.call[1]})
-        return f"{told.words} A call that {told.does}: {call}"
+        return f"{told.words} A call that {told.does}: {call}".lstrip()
 
     # ---------------------------------------------------------------- requests
 

@@ -22,7 +22,7 @@ from rbank_es.executors.react import CALL_FORM  # noqa: E402
 from rbank_es.executors.run_step import RunStep  # noqa: E402
 from rbank_es.executors.shown_steps import ShownSteps, StepForm, line_of  # noqa: E402
 from rbank_es.models.adapter import adapter  # noqa: E402
-from rbank_es.sparql.example_query import class_named  # noqa: E402
+from rbank_es.sparql.example_query import class_named, example_class, example_query  # noqa: E402
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools  # noqa: E402
 from tests.tools.tool_sessions import bank_at  # noqa: E402
 
@@ -76,7 +76,7 @@ def test_before_the_steps_are_used_up_an_agent_is_shown_a_reply_that_submits_its
 ) -> None:
     query = "SELECT ?x { ?x a ?cls } LIMIT 2"
     assert tools.call("sparql_query", {"query": query})["ok"]
-    text = ShownSteps(form, tools, RunLimits(iterations=1 + left)).text([queried(1)])
+    text = ShownSteps(form, tools, RunLimits(iterations=2 + left)).text([queried(1), sliced(2)])
     assert ("This is your last step" in text, "Two steps are left" in text) == (left == 1, left == 2)
     if left in (1, 2):
         shown = text.split("A whole reply that submits:")[1]
@@ -88,6 +88,36 @@ def test_before_the_steps_are_used_up_an_agent_is_shown_a_reply_that_submits_its
             assert read["next_tool_name"] == "SUBMIT"
             handed = read["next_tool_args"]
         assert handed["sparql"] == query and handed["answer"]
+
+
+def sliced(index: int) -> RunStep:
+    """The step that looks at the rows of the step before."""
+    call = json.dumps({"tool": "sparql_slice", "args": {"result": f"results_{index - 2}"}})
+    return RunStep(index=index, code=call, output='{"ok": true, "rows": [["x"]]}', answered=1)
+
+
+@pytest.mark.parametrize("left", [1, 2, 5])
+@pytest.mark.parametrize("again", [False, True])
+def test_an_agent_with_a_result_that_it_has_not_seen_is_shown_how_to_look_at_it(
+    tools: Toolbox, left: int, again: bool
+) -> None:
+    """Before its last step, if steps run out or it makes a call again that it has made."""
+    alias = tools.call("sparql_query", {"query": "SELECT ?x { ?x a ?cls } LIMIT 2"})["alias"]
+    steps = [queried(1), queried(2)] if again else [queried(1)]
+    told = ShownSteps(CALL_FORM, tools, RunLimits(iterations=len(steps) + left)).text(steps)
+    looks = "A whole reply that shows its rows:" in told
+    assert looks == (left == 2 or (left == 5 and again))
+    if looks:
+        read = adapter().parse(CALL, told.split("A whole reply that shows its rows:")[1])
+        assert tools.call(read["next_tool_name"], read["next_tool_args"])["rows"] and alias in told
+
+
+def test_the_first_repetition_of_a_call_is_answered_with_a_whole_reply_that_works(tools: Toolbox) -> None:
+    look = RunStep(index=1, code='{"tool": "sparql_schema", "args": {}}', output='{"ok": true}', answered=1)
+    once, twice = (ShownSteps(CALL_FORM, tools, LIMITS).text(steps) for steps in ([look], [look, look]))
+    assert "A whole reply" not in once and "Stop:" not in twice
+    read = adapter().parse(CALL, twice.split("A whole reply that works here:")[1])
+    assert read["next_tool_name"] == "sparql_query" and tools.call("sparql_query", read["next_tool_args"])["rows"] > 0
 
 
 def test_an_agent_that_stands_still_with_a_result_is_shown_how_to_submit_it(tools: Toolbox) -> None:
@@ -108,6 +138,7 @@ def test_a_query_that_found_nothing_is_not_offered_as_the_result(tools: Toolbox)
         ("How many software agents are there?", "SoftwareAgent"),
         ("Which agent?", "Agent"),
         ("Which agency?", ""),
+        ("Which prov:Agent are software agents?", "Agent"),
         ("", ""),
     ],
 )
@@ -154,3 +185,33 @@ def test_a_result_that_is_not_shown_any_more_is_shown_again(tools: Toolbox) -> N
 def test_a_repeated_failure_is_no_result_that_an_agent_has(tools: Toolbox) -> None:
     failed = [msgspec.structs.replace(queried(n), fault="tool_failed", answered=0) for n in (1, 2)]
     assert "You have it already" not in ShownSteps(CALL_FORM, tools, LIMITS).text(failed)
+
+
+@pytest.mark.parametrize(
+    ("question", "pattern"),
+    [
+        ("Which buoys (lt:Lightship) are there at a light?", "?x a lt:Lightship"),
+        ("Which heights has lt:focalHeight?", "?x lt:focalHeight ?value"),
+        ("What lt:focalHeight has each lt:Lighthouse?", "?x a lt:Lighthouse ; lt:focalHeight ?value"),
+        ("What is an <https://lights.example/ns#Light>?", "lt:Light ?property ?value"),
+        ("What is lt:nothing, or lighthouse:keeping?", None),
+    ],
+)
+def test_an_example_is_about_the_term_that_the_question_names_and_cuts_nothing(
+    tools: Toolbox, question: str, pattern: str | None
+) -> None:
+    query = example_query(tools.session.source, question)
+    assert query is not None and (query == f"SELECT * {{ {pattern} }}" or pattern is None)
+    answered = tools.call("sparql_query", {"query": query})
+    assert answered["ok"] and answered["rows"] > 0
+
+
+def test_an_example_is_no_part_of_the_model_itself(tmp_path: Path) -> None:
+    """Shapes may be more than anything else that a file holds."""
+    shapes = "".join(f"<urn:s{n}> a sh:NodeShape . " for n in range(9))
+    data = tmp_path / "shaped.ttl"
+    data.write_text(f"@prefix sh: <http://www.w3.org/ns/shacl#> . @prefix e: <urn:e#> . {shapes} <urn:x> a e:Thing .")
+    with build_tools(bank_at(tmp_path / "bank"), run="r", source=data) as tools:
+        source = tools.session.source
+        assert (example_class(source), example_query(source)) == ("e:Thing", "SELECT * { ?x a e:Thing }")
+        assert "e:Thing" in tools.call("sparql_schema")["next"]
