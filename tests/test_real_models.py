@@ -58,8 +58,11 @@ def test_what_does_not_hold_is_found(tmp_path: Path) -> None:
 
 def test_the_report_says_that_it_measures_no_quality_and_what_did_not_hold(tmp_path: Path) -> None:
     ended = [Ended("run, react", 0, 1.0, 3, "submitted | or not", ()), Ended("hook", 1, 0.1, 0, "", ("exit code 1",))]
-    written(tmp_path / "page.md", ended, "a model", "a server")
-    text = (tmp_path / "page.md").read_text()
+    page = tmp_path / "page.md"
+    page.write_text("What was.\n\n## Larger models\n\nA table.\n")
+    written(page, ended, "a model", "a server")
+    text = page.read_text()
+    assert text.endswith("\n\n## Larger models\n\nA table.\n") and "What was" not in text
     assert (
         "no\nmeasurement of quality" in text and "1 of 2" in text and "- hook: exit code 1" in text and "guide" in text
     )

@@ -100,9 +100,7 @@ def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> StepAdv
     left, stall = iterations - len(steps), stall_of(steps)
     unread = unread_result(steps, tools) if left > 1 else None
     ends = _READ if unread is not None and left == 2 else _ENDS.get(left, "")
-    # Models follow a whole reply where they don't follow words, so the first repetition is early enough.
-    repeats = bool(steps) and steps[-1].fault is None and repeated_by(steps) is not None
-    if stall is None and not ends and not repeats:
+    if stall is None and not ends and not _is_lost(steps):
         return None
     words = " ".join(filter(None, (stall.warning if stall is not None else "", ends)))
     if unread is not None:
@@ -111,6 +109,17 @@ def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> StepAdv
     if left == 1 or tools.session.last_query:
         return StepAdvice(words, submitting_call(tools), "submits", "I hand in what I have found.")
     return StepAdvice(words, working_call(tools))
+
+
+def _is_lost(steps: Sequence[RunStep]) -> bool:
+    """Return whether the latest reply could not be read, or repeats a call that succeeded.
+
+    Models follow a whole reply where they don't follow words: they are shown one at once.
+    """
+    latest = steps[-1] if steps else None
+    if latest is None or latest.fault is not None:
+        return latest is not None and latest.fault == "unreadable"
+    return repeated_by(steps) is not None
 
 
 def unread_result(steps: Sequence[RunStep], tools: Toolbox) -> str | None:

@@ -49,6 +49,8 @@ def call_tool(functions: Mapping[str, Callable[..., Any]], name: str, arguments:
 _CALL = re.compile(r"`?([A-Za-z_]\w*)`?\s*\(")
 """The beginning of a call, or of a line of the manual, where a tool's name belongs."""
 
+_SCHEMA_KEYS = {"type", "additionalProperties"}
+
 
 def named_call(
     name: str, arguments: dict[str, Any], functions: Mapping[str, Callable[..., Any]] | None = None
@@ -58,6 +60,8 @@ def named_call(
     `functions` name the arguments that a call gives by position; those of SUBMIT are known.
     """
     name = name.strip().strip("`'\"")
+    # The place of the arguments, as the prompt describes it, in their stead.
+    arguments = {} if arguments.keys() == _SCHEMA_KEYS else arguments
     call = _CALL.match(name)
     if call is None or arguments:
         return (name if call is None else call[1]), arguments

@@ -41,6 +41,8 @@ There is no Python here: where instructions speak of code or variables, call the
 
 _RARE = "Also there, once you asked `tools` for the manual of one: {names}."
 
+_UNREAD: tuple[Fault, ...] = ("unreadable", "bad_response")
+
 _NEXT = "Call the tool that you need next, or SUBMIT with your answer."
 _FORCED = "Your steps are used up: call SUBMIT now, with the answer that they lead to."
 
@@ -94,7 +96,7 @@ class _Conversation:
         self._task, self._recorder, self._converse = task, recorder, ask
         self._meter = tools.session.meter
         self._output_chars, self._iterations = limits.output_chars, limits.iterations
-        self._turns: list[Turn] = []
+        self._turns: list[Turn | tuple[()]] = []
         self._left_out = 0
         if told := self._advice():
             self._task = f"{task}\n\n{told}"
@@ -166,6 +168,9 @@ class _Conversation:
     def _explain(self, index: int, given: Unreadable) -> None:
         told = f"{ERROR}{given.reason}"
         self._recorder.step(RunStep(index=index, reasoning=given.reply, output=told, fault=given.code))
+        # Only the latest in a row, because models repeat what they read.
+        if len(self._recorder.steps) > 1 and self._recorder.steps[-2].fault in _UNREAD:
+            self._turns[-1] = ()
         # Some servers refuse a message without words, and two of a user's in a row.
         began = given.reply[: lim.STEP_LINE_CHARS] or "…"
         self._remember((LmMessage.of("assistant", began), LmMessage.of("user", told)))

@@ -112,10 +112,16 @@ def test_an_agent_with_a_result_that_it_has_not_seen_is_shown_how_to_look_at_it(
         assert tools.call(read["next_tool_name"], read["next_tool_args"])["rows"] and alias in told
 
 
-def test_the_first_repetition_of_a_call_is_answered_with_a_whole_reply_that_works(tools: Toolbox) -> None:
+def test_the_first_repetition_of_a_call_and_the_first_unread_reply_are_answered_with_a_whole_reply_that_works(
+    tools: Toolbox,
+) -> None:
     look = RunStep(index=1, code='{"tool": "sparql_schema", "args": {}}', output='{"ok": true}', answered=1)
     once, twice = (ShownSteps(CALL_FORM, tools, LIMITS).text(steps) for steps in ([look], [look, look]))
     assert "A whole reply" not in once and "Stop:" not in twice
+    assert (
+        twice.split("A whole reply")[1]
+        == ShownSteps(CALL_FORM, tools, LIMITS).text(STUCK[:1]).split("A whole reply")[1]
+    )
     read = adapter().parse(CALL, twice.split("A whole reply that works here:")[1])
     assert read["next_tool_name"] == "sparql_query" and tools.call("sparql_query", read["next_tool_args"])["rows"] > 0
 

@@ -189,11 +189,12 @@ class TestTools(AdvisedContract):
         made = self.setting(tmp_path, "First I look.", Calls(ROCK), Cut("So I"), "", "", "", self.submits())
         assert made.run(self.name).outcome == "submitted"
         roles = [each.role for each in conversation(made)]
-        assert roles == ["user", "assistant", "user", "assistant", "tool", *["assistant", "user"] * 2]
+        # Of several in a row the latest is shown, because models repeat what they read.
+        assert roles == ["user", "assistant", "user", "assistant", "tool", "assistant", "user"]
         assert conversation(made)[1].text == "First I look." and all(
             part for each in conversation(made) for part in each.parts
         )
-        assert "it calls no tool" in made.turns.prompt(1) and "it was cut at its bound" in made.turns.prompt(-1)
+        assert "it calls no tool" in made.turns.prompt(1) and "it was cut at its bound" in made.turns.prompt(3)
 
     @pytest.mark.parametrize("last", ["tool", "user"])
     def test_the_forced_answer_is_asked_for_behind_the_last_words(self, tmp_path: Path, last: str) -> None:

@@ -24,9 +24,14 @@ learned from what can't be read, nobody sees a traceback, and the server is stop
 """
 
 
+MEASURED = "\n## Larger models\n"
+"""The heading from which on the page is written by hand."""
+
+
 def written(page: Path, ended: Sequence[Ended], model: str, server: str) -> None:
-    """Write the page about the ways that ended, and name the others as not run."""
-    page.write_text(_text(ended, model, server), encoding="utf-8")
+    """Write the page about the ways that ended, and name the others as not run; keep what was written by hand."""
+    _, heading, by_hand = (page.read_text(encoding="utf-8") if page.exists() else "").partition(MEASURED)
+    page.write_text(_text(ended, model, server) + heading + by_hand, encoding="utf-8")
 
 
 def _text(ended: Sequence[Ended], model: str, server: str) -> str:
