@@ -1,4 +1,7 @@
-"""The site of the documents: it builds without a warning, and its page of errors has every error with its exit code."""
+"""The site of the documents: it builds without a warning, and its page of errors has every error with its exit code.
+
+The picture of the rooms is that of their table.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,17 @@ def test_every_error_that_users_meet_has_its_cause_and_cure_with_the_exit_code_t
             assert code, section
             told[section.split()[0]] = int(code[1])
     assert told == {name: each.exit_code for name, each in known.items()}
+
+
+def test_the_picture_of_the_rooms_is_made_of_the_table_of_the_architecture() -> None:
+    made = subprocess.run(
+        [sys.executable, "-c", "import make_map; print(make_map.picture(open('architecture.md').read()), end='')"],
+        cwd=ROOT / "docs",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout == (ROOT / "docs" / "house.svg").read_text(encoding="utf-8"), "run: python docs/make_map.py"
 
 
 @pytest.mark.slow
