@@ -10,6 +10,8 @@ from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
 from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
+from rbank_es.bank.failed_runs import end_reason
+from rbank_es.bank.ids import whole_id
 from rbank_es.bank.run_judgments import authority_name
 from rbank_es.events.run_events import Outcome, VerdictValue
 from rbank_es.log.run_reader import read_run
@@ -39,6 +41,7 @@ class RunRow(Struct, frozen=True, kw_only=True):
     outcome: Outcome | None
     error_code: str | None
     error: str | None
+    end_reason: str | None
     verdict: VerdictValue | None
     judge: str | None
     kind: str | None
@@ -82,7 +85,9 @@ class RunsQuestion(ListQuestion, frozen=True, kw_only=True):
     """Which runs, in which order."""
 
     q: Annotated[str | None, Meta(description="Words that a run's id, task id or task must all have.")] = None
-    item: Annotated[str | None, Meta(description="Only runs that were given this item, or read it in full.")] = None
+    item: Annotated[
+        str | None, Meta(description="Only runs that were given this item, or read it in full: its id, or a beginning.")
+    ] = None
 
 
 def find_runs(reader: BankReader, question: RunsQuestion) -> RunPage:
@@ -93,7 +98,7 @@ def find_runs(reader: BankReader, question: RunsQuestion) -> RunPage:
     if words := tuple((question.q or "").split()):
         narrowed.append(RowCondition(("run", "task_id", "task"), "contains", words))
     if question.item is not None:
-        given = reader.view.rows("item_exposures", item=question.item)
+        given = reader.view.rows("item_exposures", item=whole_id(reader.view, "item", question.item))
         narrowed.append(RowCondition(("run",), "among", tuple({row["run"] for row in given})))
     page = reader.page("runs", RunRow, question, sort="-started_at", conditions=narrowed)
     chars = reader.chars(question.chars)
@@ -108,6 +113,7 @@ def run_row(row: Mapping[str, Any], reasons: Mapping[int, str | None], chars: in
         RunRow,
         row,
         chars,
+        end_reason=shortened(end_reason(row["outcome"], row["error_code"], row["error"]), chars),
         authority=None if row["verdict"] is None else authority_name(row["rank"], row["kind"]),
         reason=shortened(reasons.get(row["judged_seq"]), chars),
         score_reason=shortened(reasons.get(row["scored_seq"]), chars),

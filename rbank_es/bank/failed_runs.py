@@ -34,18 +34,18 @@ def failed_runs(view: View) -> list[FailedRuns]:
     ended = [RowCondition(("outcome",), "is", "failed")]
     for run, task, verdict, code, error in view.pick("runs", ("run", "task", "verdict", "error_code", "error"), ended):
         if verdict != "success":
-            reason = failure_reason(code, error)
+            reason = end_reason("failed", code, error) or UNKNOWN
             kind = re.sub("[0-9]+", "0", reason)
             newest = found.get(kind) or FailedRuns(reason, 0, run, task)
             found[kind] = FailedRuns(newest.reason, newest.runs + 1, newest.run, newest.task)
     return sorted(found.values(), key=lambda each: -each.runs)
 
 
-def failure_reason(code: str | None, error: str | None) -> str:
-    """Return the reason of a run's end in a line: the code of its error and the first line of the message.
-
-    Of a traceback of Python the last line, which names the error.
+def end_reason(outcome: str | None, code: str | None, error: str | None) -> str | None:
+    """Return in a line what ended a run that didn't end by itself: the code of its error and the first line of the
+    message, of a traceback of Python the last line, which names the error; None where nothing did.
     """
     lines = (error or "").strip(" \r\n\t").split("\n")
     words = lines[-1] if lines[0].startswith("Traceback") else lines[0]
-    return ": ".join(part for part in (code, words.strip(" \r\t")) if part) or UNKNOWN
+    reason = ": ".join(part for part in (code, words.strip(" \r\t")) if part)
+    return reason or (UNKNOWN if outcome == "failed" else None)

@@ -8,7 +8,6 @@ from typing import Any, get_args
 import click
 
 from rbank_es.answers.runs import RunRow
-from rbank_es.bank.failed_runs import failure_reason
 from rbank_es.cli.shared.answers import Columns, ListOptions, OptionFilter, list_options, opened_reader, print_list
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, format_time
@@ -65,13 +64,11 @@ def runs(
     Times are those at which things happened: of imported runs, as their recording has them. JSON and CSV have more
     fields than the table.
     """
-    from rbank_es.bank.ids import whole_id
 
     options = ListOptions(where, sort, limit, as_csv, as_json)
     with opened_reader(bank) as reader:
-        item = None if given["item"] is None else whole_id(reader.view, "item", given["item"])
         flexible = ("task", "error", "run")
-        print_list(reader, "runs", options, _columns, filters=_filters(given), flexible=flexible, item=item)
+        print_list(reader, "runs", options, _columns, filters=_filters(given), flexible=flexible, item=given["item"])
 
 
 def _filters(given: dict[str, Any]) -> list[OptionFilter]:
@@ -89,7 +86,7 @@ def _filters(given: dict[str, Any]) -> list[OptionFilter]:
 
 
 def _error(row: RunRow) -> Cell:
-    return failure_reason(row.error_code, row.error) if row.outcome == "failed" else None
+    return row.end_reason if row.outcome == "failed" else None
 
 
 def _columns(rows: Sequence[RunRow]) -> Columns:

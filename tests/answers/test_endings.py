@@ -73,3 +73,24 @@ def test_every_code_that_is_documented_has_advice_of_its_own(kind: type) -> None
 )
 def test_every_other_end_has_advice_and_an_answer_none(end: tuple[str | None, str | None]) -> None:
     assert ending_hint(*end) and ending_hint("submitted", None) is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "error", "reason"),
+    [
+        ("failed", None, None, "no reason was recorded"),
+        ("failed", "timeout", " \n it took 3 s \nmore", "timeout: it took 3 s"),
+        ("failed", None, "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n", "KeyError: 'a'"),
+        ("forced_at_limit", "stalled", None, "stalled"),
+        ("forced_at_limit", None, None, None),
+        ("submitted", None, None, None),
+    ],
+)
+def test_the_reason_of_an_end_is_its_code_and_the_line_that_names_the_error(
+    outcome: Outcome, code: str | None, error: str | None, reason: str | None
+) -> None:
+    made = Bank.create("memory:")
+    made.append(
+        [RunStarted(run="r", task="Which?"), RunFinished(run="r", outcome=outcome, error_code=code, error=error)]
+    )
+    assert made.run("r").run.end_reason == reason

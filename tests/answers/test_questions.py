@@ -65,6 +65,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "behind an empty key": ({"after": ""}, "there is no run '' at position"),
     "an empty number": ({"limit": ""}, "Expected `int`, got `str` - at `limit`"),
     "no words to search for": ({"": "search", "query": "?!"}, "the query '?!' has no words to search for"),
+    "runs that were given no item": ({"item": "nobody"}, "no item 'nobody' at position 609"),
     "events of no run": ({"": "events", "run": "nobody"}, "no run 'nobody' at position 609"),
     "no event": ({"": "event", "event": "nobody"}, "no event 'nobody' at position 609"),
     "no question": ({"": "nosuch"}, "there is no question 'nosuch'; there are: about,"),

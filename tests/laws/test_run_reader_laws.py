@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.bank.run_judgments import judgments_of, ranked, standing
-from rbank_es.events import Event, MemoriesExtracted, RunJudged, type_of
+from rbank_es.bank.run_judgments import authority_name, judgments_of, ranked, standing
+from rbank_es.events import Event, MemoriesExtracted, RunJudged, RunStarted, type_of
 from rbank_es.law import fold
 from rbank_es.log.run_reader import RunEvents, read_run, runs_named
 from tests.effort import examples
@@ -81,6 +81,12 @@ def test_the_judgment_that_stands_is_that_of_the_fold(log: list[Event]) -> None:
         for upto in range(len(stored) + 1):
             alone = [each for run in runs_of(stored) for each in judgments_of(bank, run, upto)]
             assert sorted(alone, key=lambda each: each.event.seq) == ranked(stored[:upto])
+        with bank.at() as moment:
+            for run in {event.run for event in stored if isinstance(event, RunStarted)}:
+                assert [(row.seq, row.authority, row.stands) for row in moment.run(run, limit=1).judgments] == [
+                    (each.event.seq, authority_name(each.rank, each.event.kind), each.stands)
+                    for each in judgments_of(bank, run)
+                ]
 
 
 @law

@@ -8,8 +8,8 @@ const { formatAddress, parseAddress } = await from("address");
 const { FileSource } = await from("file_source");
 const { hasWords, isWanted, pageOf, sortedRows } = await from("row_list");
 const { binnedTicks } = await from("time_slider");
-const { charCount, cut, visible } = await from("visible_text");
-const { count, failureReason, percent, plural, shellWord } = await from("words");
+const { brief, cut, visible } = await from("visible_text");
+const { count, percent, plural, shellWord } = await from("words");
 const { groupSteps, readableArguments } = await from("run_steps");
 const { stepPath } = await from("charts");
 const { points } = await from("health_page");
@@ -70,7 +70,9 @@ test("a plain text is not searched for hidden characters, and has none", () => {
 test("texts are cut between characters", () => {
   assert.equal(cut("a😀b", 2), "a😀");
   assert.equal(cut("abc", 3), "abc");
-  assert.equal(charCount("a😀b\ud800"), 4);
+  assert.equal(brief("a😀b", 4), "a😀b");
+  assert.equal(brief("a😀b\ud800", 4), "a😀b…");
+  assert.equal(brief(null), null);
 });
 
 test("rows without a value are last both ways, ties stay in order", () => {
@@ -135,12 +137,6 @@ test("a share is shown in whole per cent, halves up, as commands show it", () =>
   const shares = [[1, 8], [3, 8], [1, 40], [1, 200], [29, 200], [0, 3], [3, 3]];
   assert.deepEqual(shares.map(([part, whole]) => percent(part / whole)), [13, 38, 3, 1, 14, 0, 100].map((n) => `${n}\u00a0%`));
   assert.deepEqual([0.125, 0, -0.125, -0.001].map(points), ["+13", "+0", "-12", "+0"].map((n) => `${n} points`));
-});
-
-test("the reason of an end is its code and the line that names the error", () => {
-  assert.equal(failureReason(null, null), "no reason was recorded");
-  assert.equal(failureReason("timeout", " \n it took 3 s \nmore"), "timeout: it took 3 s");
-  assert.equal(failureReason(null, "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n"), "KeyError: 'a'");
 });
 
 test("a line has a gap where nothing was recorded", () => {

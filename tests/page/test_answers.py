@@ -319,7 +319,6 @@ def test_text_that_looks_like_sql_is_looked_for_as_text(bank: Bank) -> None:
         for name, parameter in (
             ("runs", "q"),
             ("items", "q"),
-            ("runs", "item"),
             ("items", "domain"),
         ):
             found = ask_any(bank, name, **{parameter: hostile})

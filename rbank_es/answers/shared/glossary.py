@@ -169,6 +169,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "endpoint": (NAME, "the SPARQL endpoint that was asked; null: none"),
     "erased": (BOOLEAN, "whether the words were erased"),
     "error": (TEXT, "why the run failed; null: it didn't"),
+    "end_reason": (TEXT, "in a line, what ended a run that didn't end by itself; null: it did, or is open"),
     "error_code": (NAME, "the kind of failure; null: it didn't fail"),
     "errors": (NUMBER, "calls that returned an error"),
     "event": (OBJECT, "the event"),

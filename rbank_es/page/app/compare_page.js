@@ -13,33 +13,28 @@ export const comparePage = {
   refused: ({ error, command }, context) => [h("h2", null, "Compare two runs"), note(context.address.parameters.b ? error : "Choose two runs in the list of runs."), command && commandLine(command), h("p", null, h("a", { href: context.href("runs") }, "To the runs"))],
 };
 
-const plain = (name) => ({ run }) => run[name] ?? DASH;
-const number = (name) => ({ run }) => count(run[name]);
-
 // Each row: its name, the fields of the answer that it shows, and its cell.
 const ROWS = [
-  ["Task", ["task"], plain("task")],
+  ...facts({ Task: "task" }),
   ["Judged", ["verdict", "authority", "judge"], ({ run }) => [verdictMark(run.verdict), run.authority && h("div", { class: "muted" }, `${run.authority}: ${run.judge}`)]],
-  ["Why", [], plain("reason")],
+  ["Why", [], ({ run }) => run.reason ?? DASH],
   ["Score", ["score"], ({ run }) => verdictMark(run.score, true)],
   ["Answer", ["answer"], ({ answer }) => answer ?? DASH],
   ["Query", ["sparql"], ({ sparql }) => (sparql ? pre("query", sparql) : DASH)],
   ["Outcome", ["outcome", "error_code", "error"], ({ run }) => [run.outcome ?? "open", run.error_code && h("div", { class: "error-code" }, run.error_code), run.error && h("div", { class: "muted" }, run.error)]],
   ["Items given", ["given"], ({ given }, context) => (given.length ? given.map((item) => h("div", { key: item.item }, itemLink(context, { ...item, id: item.item }))) : "none")],
   ["Learned", ["learned"], ({ learned }, context) => (learned.length ? learned.map((item, i) => h("div", { key: i }, itemLink(context, { ...item, id: item.item }))) : "nothing")],
-  ["Steps", ["steps"], number("steps")],
-  ["Tool calls", ["tool_calls"], number("tool_calls")],
-  ["Model calls", ["lm_calls"], number("lm_calls")],
-  ["Tokens", ["tokens"], number("tokens")],
-  ["Seconds", ["duration_s"], number("duration_s")],
-  ["Red flags", ["red_flags"], number("red_flags")],
+  ...facts({ Steps: "steps", "Tool calls": "tool_calls", "Model calls": "lm_calls", Tokens: "tokens", Seconds: "duration_s", "Red flags": "red_flags" }, count),
   ["Context, characters", ["context"], ({ leakage }) => count(leakage.context_size)],
-  ["Model", ["model"], plain("model")],
-  ["Executor", ["executor"], plain("executor")],
+  ...facts({ Model: "model", Executor: "executor" }),
   ["Ontology", ["ontology", "endpoint"], ({ run }) => run.ontology ?? run.endpoint ?? DASH],
   ["Experiment", ["experiment", "condition"], ({ run }) => (run.experiment ? `${run.experiment}, ${run.condition}` : DASH)],
   ["Began (UTC)", [], ({ run }) => minute(run.started_at)],
 ];
+
+function facts(names, format = (value) => value ?? DASH) {
+  return Object.entries(names).map(([name, field]) => [name, [field], ({ run }) => format(run[field])]);
+}
 
 function sides({ a, b }, context) {
   const ids = (rows) => JSON.stringify(rows.map((row) => row.item));

@@ -1,8 +1,8 @@
 // Health: how the bank does at the position, and how it came there.
 import { stepLine } from "./charts.js";
-import { table } from "./parts.js";
+import { numbers, table } from "./parts.js";
 import { h } from "./renderer.js";
-import { count, DASH, percent, plural } from "./words.js";
+import { count, DASH, minute, percent, plural } from "./words.js";
 
 // Moments of the course that charts can show.
 const POINTS = 200;
@@ -66,16 +66,12 @@ function changes({ course: series }, context) {
   if (!rows.length) return null;
   const columns = [
     { name: "Position", number: true, cell: (row) => h("a", { href: context.href("health", "", { at: row.seq }) }, count(row.seq)) },
-    { name: "Recorded (UTC)", cell: (row) => row.recorded_at.slice(0, 16).replace("T", " ") },
-    { name: "Active", number: true, cell: (row) => count(row.size) },
-    { name: "Candidates", number: true, cell: (row) => count(row.candidates) },
-    { name: "Added", number: true, cell: (row) => count(row.added) },
-    { name: "New", number: true, cell: (row) => percent(row.novelty_rate) },
-    { name: "Repeated", number: true, cell: (row) => percent(row.duplicate_rate) },
-    { name: "Win rate", number: true, cell: (row) => percent(row.win_rate_last) },
-    { name: "Before", number: true, cell: (row) => percent(row.win_rate_before) },
+    { name: "Recorded (UTC)", cell: (row) => minute(row.recorded_at) },
+    ...numbers({ Active: "size", Candidates: "candidates", Added: "added" }, { sorts: false }),
+    ...numbers({ New: "novelty_rate", Repeated: "duplicate_rate" }, { sorts: false, format: percent }),
+    ...numbers({ "Win rate": "win_rate_last", Before: "win_rate_before" }, { sorts: false, format: percent }),
     { name: "Drift", number: true, cell: (row) => (row.win_rate_drift === null ? DASH : points(row.win_rate_drift)) },
-    { name: "Uses", number: true, cell: (row) => count(row.uses) },
+    ...numbers({ Uses: "uses" }, { sorts: false }),
   ];
   return [h("h3", null, "After each change"), table({ caption: "The latest first, at most 50", columns, rows, key: "seq" })];
 }

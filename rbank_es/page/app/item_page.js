@@ -68,9 +68,8 @@ function given({ used_in: uses, used_in_total: total }, context) {
     { name: "How", cell: (row) => h("span", { class: "nowrap" }, row.way === "read" ? "read in full" : row.way) },
     { name: "At", number: true, cell: (row) => h("a", { href: context.href("run", row.run, { at: row.seq }) }, count(row.seq)) },
   ];
-  const rows = uses.map((row) => ({ ...row, key: `${row.run} ${row.way}` }));
   const caption = `Runs that were given it, newest first${total > uses.length ? `: ${count(uses.length)} of ${plural(total, "use")}` : ""}`;
-  const shown = uses.length ? table({ caption, columns, rows, key: "key" }) : note("No run has been given it yet.");
+  const shown = uses.length ? table({ caption, columns, rows: uses }) : note("No run has been given it yet.");
   return [h("h3", null, "Where it went"), shown];
 }
 

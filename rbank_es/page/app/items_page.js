@@ -1,8 +1,7 @@
 // The list of items: which lessons does the bank hold, and how did they fare?
-import { captionOf, filters, itemLink, note, pager, rate, stateTag, table } from "./parts.js";
+import { filters, itemLink, listTable, note, numbers, pager, rate, stateTag } from "./parts.js";
 import { h } from "./renderer.js";
 import { conditions, ROWS } from "./row_list.js";
-import { count } from "./words.js";
 
 const STATES = ["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"];
 const FILTERS = [
@@ -30,11 +29,9 @@ function list(items, context) {
     { name: "State", sort: "state", cell: (row) => stateTag(row.state) },
     { name: "Drawn from", sort: "src", cell: (row) => h("span", { class: "nowrap" }, row.src) },
     { name: "Kind", sort: "polarity", cell: (row) => h("span", { class: "nowrap" }, row.polarity === "failure" ? "guardrail" : "strategy") },
-    { name: "Uses", sort: "uses", number: true, cell: (row) => count(row.uses) },
+    ...numbers({ Uses: "uses" }),
     { name: "Wins of decided uses", sort: "wins", cell: (row) => rate(row) },
-    { name: "Support", sort: "support", number: true, cell: (row) => count(row.support) },
-    { name: "Born at", sort: "born_seq", number: true, cell: (row) => count(row.born_seq) },
+    ...numbers({ Support: "support", "Born at": "born_seq" }),
   ];
-  const sort = context.address.parameters.sort || BORN;
-  return table({ caption: captionOf(context, items, "item"), columns, rows: items.rows, key: "id", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
+  return listTable(context, items, { noun: "item", columns, key: "id", order: BORN });
 }

@@ -1,6 +1,6 @@
 // Leakage: text that reached the prompt although a short handle would have been enough.
 import { bar } from "./charts.js";
-import { captionOf, pager, runLink, table } from "./parts.js";
+import { figure, listTable, numbers, pager, runLink, table } from "./parts.js";
 import { h } from "./renderer.js";
 import { count, plural } from "./words.js";
 
@@ -24,8 +24,7 @@ const NAMES = { single_return: "Large return", items_injected: "Items injected",
 
 function figures(counts, limits) {
   const about = { single_return: `one call returned over ${count(limits.return_chars)}`, items_injected: `more than ${count(limits.items_injected)} items in a context`, context_size: `a context over ${count(limits.context_chars)}`, l2_budget: `layer L2 allowed over ${count(limits.l2_chars)}` };
-  const one = (kind) => h("div", { key: kind }, h("dt", null, NAMES[kind]), h("dd", { class: "value" }, count(counts[kind])), h("dd", null, about[kind]));
-  return h("dl", { class: "figures" }, Object.keys(NAMES).map(one));
+  return h("dl", { class: "figures" }, Object.entries(NAMES).map(([kind, name]) => figure(name, counts[kind], null, about[kind])));
 }
 
 function byTool(tools, context) {
@@ -33,11 +32,10 @@ function byTool(tools, context) {
   const columns = [
     { name: "Tool", cell: (row) => h("code", null, row.tool) },
     { name: "Returned", cell: (row) => h("span", { class: "number nowrap" }, bar((row.total_chars_returned ?? 0) / most), " ", count(row.total_chars_returned)) },
-    { name: "Calls", number: true, cell: (row) => count(row.calls) },
-    { name: "Errors", number: true, cell: (row) => count(row.errors) },
+    ...numbers({ Calls: "calls", Errors: "errors" }, { sorts: false }),
     { name: "Largest return", number: true, cell: (row) => over(row.max_single_return, context.bank.flag_limits.return_chars) },
     { name: "Large returns", number: true, cell: (row) => over(row.large_returns, 0) },
-    { name: "Truncated", number: true, cell: (row) => count(row.truncated) },
+    ...numbers({ Truncated: "truncated" }, { sorts: false }),
   ];
   return [h("h3", null, "By tool"), table({ caption: `${plural(tools.length, "tool")}, those that returned most first`, columns, rows: tools, key: "tool" })];
 }
@@ -48,36 +46,29 @@ function over(value, limit) {
 
 function byRun(runs, context) {
   const { flag_limits: flags } = context.bank;
-  const column = (name, key, cell) => ({ name, sort: key, number: true, cell: cell ?? ((row) => count(row[key])) });
+  const column = (name, key, limit) => ({ name, sort: key, number: true, cell: (row) => over(row[key], limit) });
   const columns = [
     { name: "Run", sort: "started_seq", wide: true, cell: (row) => h("div", { class: "clamp" }, runLink(context, row)) },
-    column("Flags", "red_flags", (row) => over(row.red_flags, 0)),
-    column("Returned", "total_chars_returned"),
-    column("Largest", "max_single_return", (row) => over(row.max_single_return, flags.return_chars)),
-    column("Context", "context_size", (row) => over(row.context_size, flags.context_chars)),
-    column("Items", "items_injected", (row) => over(row.items_injected, flags.items_injected)),
-    column("Longest prompt", "prompt_chars_max"),
-    column("Printed", "stdout_chars"),
-    column("In variables", "variables_chars"),
-    column("Tool calls", "tool_calls"),
-    column("Steps", "iterations"),
-    column("Sub-calls", "subcalls"),
+    column("Flags", "red_flags", 0),
+    ...numbers({ Returned: "total_chars_returned" }),
+    column("Largest", "max_single_return", flags.return_chars),
+    column("Context", "context_size", flags.context_chars),
+    column("Items", "items_injected", flags.items_injected),
+    ...numbers({ "Longest prompt": "prompt_chars_max", Printed: "stdout_chars", "In variables": "variables_chars" }),
+    ...numbers({ "Tool calls": "tool_calls", Steps: "iterations", "Sub-calls": "subcalls" }),
   ];
-  const sort = context.address.parameters.sort || "-started_seq";
-  return [h("h3", null, "By run"), table({ caption: captionOf(context, runs, "run"), columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) })];
+  return [h("h3", null, "By run"), listTable(context, runs, { noun: "run", columns, key: "run", order: "-started_seq" })];
 }
 
 function raised(flags, context) {
   if (!flags.length) return [h("h3", null, "Red flags"), h("p", { class: "muted" }, "No run went over a limit.")];
-  const rows = flags.map((row) => ({ ...row, key: `${row.seq} ${row.flag}` }));
   const columns = [
     { name: "Flag", cell: (row) => NAMES[row.flag] ?? row.flag },
-    { name: "Value", number: true, cell: (row) => count(row.value) },
-    { name: "Limit", number: true, cell: (row) => count(row.threshold) },
+    ...numbers({ Value: "value", Limit: "threshold" }, { sorts: false }),
     { name: "Times over", number: true, cell: (row) => (row.threshold ? `${(row.value / row.threshold).toFixed(1)}×` : "–") },
     { name: "Tool", cell: (row) => (row.tool ? h("code", null, row.tool) : h("span", { class: "muted" }, "the context")) },
     { name: "Run", cell: (row) => h("a", { href: context.href("run", row.run), class: "text" }, row.run) },
     { name: "At", number: true, cell: (row) => h("a", { href: context.href("run", row.run, { at: row.seq }) }, count(row.seq)) },
   ];
-  return [h("h3", null, "Red flags"), table({ caption: `${plural(flags.length, "flag")}, the newest first`, columns, rows, key: "key" })];
+  return [h("h3", null, "Red flags"), table({ caption: `${plural(flags.length, "flag")}, the newest first`, columns, rows: flags })];
 }

@@ -20,7 +20,6 @@ class App {
 
   start() {
     addEventListener("hashchange", () => this.arrive());
-    this.source.follow((position) => this.grow(position));
     return this.update();
   }
 
@@ -63,6 +62,7 @@ class App {
     const about = await this.source.get("about", { at: address.at });
     if (about.error) return this.fail(about.error);
     const bank = { ...about, head: about.head_position };
+    if (!this.state.bank) this.source.follow(bank.head, (position) => this.grow(position));
     this.state.bank = bank;
     // A point between two stops of a file stays: a served page has it.
     if (typeof address.at === "string" && !bank.between) {
@@ -104,9 +104,6 @@ class App {
       source: this.source,
       refresh: () => this.paint(),
       href: (page, argument = "", { at = address.at, ...parameters } = {}) => formatAddress({ page, argument, at, parameters }),
-      go: (page, argument, parameters) => {
-        location.hash = formatAddress({ page, argument, at: address.at, parameters });
-      },
       // Compared with what is shown: the log may have grown since, and its end would then be a past that stays.
       move: (position) => this.replace({ ...this.state.address, at: position < bank.head ? position : null }),
       setParameters: (changes, isNew = false) => this.setParameters(changes, isNew),
@@ -135,7 +132,7 @@ async function begin() {
   // To draw the summary, which would go at once, takes longer than to unpack the data.
   root.hidden = block !== null;
   try {
-    const source = block ? await FileSource.open(JSON.parse(block.textContent)) : await served();
+    const source = block ? await FileSource.open(JSON.parse(block.textContent)) : new ServedSource();
     await new App(root, source).start();
   } catch (error) {
     // The summary that stands there without a script stays, because it is better than nothing.
@@ -146,12 +143,6 @@ async function begin() {
   }
   root.hidden = false;
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
-}
-
-async function served() {
-  const first = await new ServedSource(0).get("about");
-  if (first.error) throw new Error(first.error);
-  return new ServedSource(first.head_position);
 }
 
 if (typeof document !== "undefined") begin();

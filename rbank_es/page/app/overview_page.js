@@ -1,6 +1,6 @@
 // The overview: is the bank getting better or worse, and where does it go wrong?
 import { groupStrip, runStrip, stepLine, stripLegend } from "./charts.js";
-import { commandLine, failedRun, itemLink, note, rate, runLink, runTags, stateTag } from "./parts.js";
+import { commandLine, failedRun, figure, itemLink, note, numbers, rate, runLink, runTags, stateTag, table } from "./parts.js";
 import { h } from "./renderer.js";
 import { brief } from "./visible_text.js";
 import { count, day, DASH, plural, shellWord } from "./words.js";
@@ -59,10 +59,6 @@ function keyFigures({ learning, first_half: early, second_half: late, scoring, i
   );
 }
 
-function figure(name, value, of, about) {
-  return h("div", null, h("dt", null, name), h("dd", { class: "value" }, count(value), of !== null && h("small", null, ` of ${count(of)}`)), h("dd", null, about));
-}
-
 function failures({ failures: rows, failed_runs: broken }, context) {
   const errors = broken.map((row) => h("li", { key: row.run }, failedRun(context, row)));
   const allErrors = errors.length > 0 && h("p", null, h("a", { href: context.href("runs", "", { outcome: "failed" }) }, "All that ended in an error"));
@@ -100,9 +96,7 @@ function growth({ growth: points }, context) {
 }
 
 function mostUsed({ most_used: rows }, context) {
-  const body = rows.map((item) => h("tr", { key: item.id }, h("td", null, itemLink(context, item)), h("td", null, rate(item)), h("td", { class: "number" }, count(item.uses))));
-  const head = h("thead", null, h("tr", null, h("th", { scope: "col" }, "Item"), h("th", { scope: "col" }, "Wins of decided uses"), h("th", { scope: "col", class: "number" }, "Uses")));
-  const shownTable = h("table", { class: "light", "aria-label": "Most used items" }, head, h("tbody", null, body));
-  const about = h("p", { class: "muted" }, "The line is the 95 % interval (Wilson). A win is no proof: see the item's page.");
-  return h("section", null, h("h2", null, "Most used items"), rows.length ? [shownTable, about] : note("No item has been used yet."));
+  const columns = [{ name: "Item", wide: true, cell: (row) => itemLink(context, row) }, { name: "Wins of decided uses", cell: rate }, ...numbers({ Uses: "uses" }, { sorts: false })];
+  const caption = "The line is the 95 % interval (Wilson). A win is no proof: see the item's page.";
+  return h("section", null, h("h2", null, "Most used items"), rows.length ? table({ caption, columns, rows, key: "id" }) : note("No item has been used yet."));
 }

@@ -5,8 +5,8 @@ import { commandOn, count, day, DASH, percent, plural } from "./words.js";
 
 const LINK_CHARS = 200;
 
-const SUCCESS_WORDS = { success: "success", failure: "failure", undecided: "undecided", none: "not judged" };
-const SCORE_WORDS = { success: "right", failure: "wrong", undecided: "undecided", none: "not scored" };
+export const SUCCESS_WORDS = { success: "success", failure: "failure", undecided: "undecided", none: "not judged" };
+export const SCORE_WORDS = { success: "right", failure: "wrong", undecided: "undecided", none: "not scored" };
 const MARKS = { success: "●", failure: "✕", undecided: "◐", none: "○" };
 
 /** Return a verdict as a mark with its word; `isScore` takes the words of scores. */
@@ -40,6 +40,11 @@ export function itemLink(context, item) {
 /** Return the state of an item as a tag. */
 export function stateTag(state) {
   return h("span", { class: `tag state-${state}` }, state ?? "not there yet");
+}
+
+/** Return a figure with its name, its whole (null: it has none), and what it is about. */
+export function figure(name, value, of, about) {
+  return h("div", null, h("dt", null, name), h("dd", { class: "value" }, count(value), of !== null && h("small", null, ` of ${count(of)}`)), h("dd", null, about));
 }
 
 /** Return a share of wins with its 95 % interval, as a drawing with numbers beside it. */
@@ -91,6 +96,17 @@ function heading(column, sort, onSort) {
   const next = way === "descending" ? column.sort : "-" + column.sort;
   const arrow = way === "descending" ? " ▼" : way === "ascending" ? " ▲" : "";
   return h("button", { class: "plain", type: "button", onclick: () => onSort(next) }, column.name + arrow);
+}
+
+/** Return columns of numbers, given their names and keys; rows are sorted by them where a list `sorts`. */
+export function numbers(keys, { sorts = true, format = count } = {}) {
+  return Object.entries(keys).map(([name, key]) => ({ name, number: true, sort: sorts && key, cell: (row) => format(row[key]) }));
+}
+
+/** Return a page of a list as a table that its columns sort: by `order` unless the address says otherwise. */
+export function listTable(context, { rows, total, rows_held: held }, { noun, columns, key, order }) {
+  const caption = `${plural(total, noun)} as of position ${count(context.at)}, ${day(context.bank.last_at)}${held ? `; this file holds the first ${count(held)}, and filters and sorts only those` : ""}`;
+  return table({ caption, columns, rows, key, sort: context.address.parameters.sort || order, onSort: (sort) => context.setParameters({ sort, after: "" }) });
 }
 
 /** Return the buttons to the first and the next page of a list. */
@@ -196,7 +212,3 @@ export function between({ bank }, point) {
   return h("div", { class: "note" }, h("p", null, `This file holds ${plural(bank.stops.length, "position")} of the log: what is shown for ${point} is as of the last of them before it.`), commandLine(commandOn("serve", [bank.command]), "Every position has:"));
 }
 
-/** Return what a list as of the position is called, and what of it a file does not hold. */
-export function captionOf(context, { total, rows_held: held }, noun) {
-  return `${plural(total, noun)} as of position ${count(context.at)}, ${day(context.bank.last_at)}${held ? `; this file holds the first ${count(held)}, and filters and sorts only those` : ""}`;
-}

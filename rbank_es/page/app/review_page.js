@@ -20,11 +20,11 @@ export const reviewPage = {
   ],
 };
 
-function checkFirst({ total, command, rows }, context) {
+function checkFirst(doubts, context) {
+  const { total, command, rows } = doubts;
   const about = "Verdicts on which items rest alone: first those whose being wrong would cost most, by the probability of an error and by what rests on them.";
-  const shown = { total, rows };
   return [
-    part("What to check first", shown, (row) => doubt(row, context), "run", "No item rests on a single verdict that a person hasn't given.", total > 0 && about, "first"),
+    part("What to check first", doubts, (row) => doubt(row, context), "run", "No item rests on a single verdict that a person hasn't given.", total > 0 && about, "first"),
     total > rows.length && [h("p", { class: "muted" }, "All of them:"), commandLine(command)],
   ];
 }

@@ -4,7 +4,7 @@ import { fold, itemLink, pre, runTags, stateTag, textBlock, verdictMark, words }
 import { h } from "./renderer.js";
 import { runSteps } from "./run_steps.js";
 import { brief } from "./visible_text.js";
-import { count, day, decided, minute, plural } from "./words.js";
+import { count, day, decided, minute, plural, spaced } from "./words.js";
 
 const HEADING_CHARS = 160;
 // Events of one page, as a file holds them.
@@ -38,7 +38,7 @@ function crumb(row, context) {
 function facts(row) {
   const source = row.ontology ?? row.endpoint;
   const known = [row.executor, row.model, source && `on ${source}`, `began ${minute(row.started_at)} UTC, position ${count(row.started_seq)}`];
-  return known.filter(Boolean).join(", ") + (row.outcome ? `; ${row.outcome.replaceAll("_", " ")}` : "; open: no end is recorded here");
+  return known.filter(Boolean).join(", ") + (row.outcome ? `; ${spaced(row.outcome)}` : "; open: no end is recorded here");
 }
 
 /** Return what ended a run that did not end by itself: an error before all else. */

@@ -1,17 +1,15 @@
 // The list of runs: which ones, and why were they judged so?
-import { captionOf, filters, pager, runLink, runTags, table, verdictMark } from "./parts.js";
+import { filters, listTable, numbers, pager, runLink, runTags, SCORE_WORDS, SUCCESS_WORDS, verdictMark } from "./parts.js";
 import { h } from "./renderer.js";
 import { conditions, ROWS } from "./row_list.js";
 import { brief } from "./visible_text.js";
-import { count, day, failureReason, plural } from "./words.js";
+import { day, plural } from "./words.js";
 
-const VERDICTS = [["success", "success"], ["failure", "failure"], ["undecided", "undecided"], ["none", "not judged"]];
-const SCORES = [["success", "right"], ["failure", "wrong"], ["undecided", "undecided"], ["none", "not scored"]];
 const OUTCOMES = [["submitted", "submitted"], ["forced_at_limit", "at a limit"], ["failed", "in an error"], ["none", "not yet"]];
 const FILTERS = [
   { name: "q", label: "Words", hint: "in task or id" },
-  { name: "verdict", label: "Judged", options: VERDICTS },
-  { name: "score", label: "Score", options: SCORES },
+  { name: "verdict", label: "Judged", options: Object.entries(SUCCESS_WORDS) },
+  { name: "score", label: "Score", options: Object.entries(SCORE_WORDS) },
   { name: "outcome", label: "Ended", options: OUTCOMES },
 ];
 const BEGAN = "-started_seq";
@@ -43,9 +41,9 @@ function pick(context, run) {
   context.refresh();
 }
 
-function ended({ outcome, error_code: code, error }) {
-  if (outcome === "failed") return h("span", { class: "error-code text" }, "✕ ", brief(failureReason(code, error)), " ");
-  return outcome === "forced_at_limit" && h("span", { class: "text" }, "stopped at a limit", (code || error) && `: ${brief(failureReason(code, error))}`, "; ");
+function ended({ outcome, end_reason: why }) {
+  if (outcome === "failed") return h("span", { class: "error-code text" }, "✕ ", brief(why), " ");
+  return outcome === "forced_at_limit" && h("span", { class: "text" }, "stopped at a limit", why && `: ${brief(why)}`, "; ");
 }
 
 function list(runs, context) {
@@ -57,13 +55,8 @@ function list(runs, context) {
     { name: "Judged", sort: "verdict", cell: (row) => [verdictMark(row.verdict), h("div", { class: "muted" }, row.authority !== row.verdict && row.authority, row.overruled ? ", overruling" : "")] },
     { name: "Score", sort: "score", cell: (row) => verdictMark(row.score, true) },
     { name: "Began", sort: "started_seq", cell: (row) => h("span", { class: "nowrap", title: `position ${row.started_seq}` }, day(row.started_at), row.imported_at && h("div", { class: "muted" }, `imported ${day(row.imported_at)}`)) },
-    { name: "Steps", sort: "steps", number: true, cell: (row) => count(row.steps) },
-    { name: "Tools", sort: "tool_calls", number: true, cell: (row) => count(row.tool_calls) },
-    { name: "Tokens", sort: "tokens", number: true, cell: (row) => count(row.tokens) },
-    { name: "Items", sort: "items_injected", number: true, cell: (row) => count(row.items_injected) },
-    { name: "Flags", sort: "red_flags", number: true, cell: (row) => count(row.red_flags) },
+    ...numbers({ Steps: "steps", Tools: "tool_calls", Tokens: "tokens", Items: "items_injected", Flags: "red_flags" }),
     { name: "Compare", control: true, cell: box },
   ];
-  const sort = context.address.parameters.sort || BEGAN;
-  return table({ caption: captionOf(context, runs, "run"), columns, rows: runs.rows, key: "run", sort, onSort: (to) => context.setParameters({ sort: to, after: "" }) });
+  return listTable(context, runs, { noun: "run", columns, key: "run", order: BEGAN });
 }

@@ -5,11 +5,7 @@ import { withRows } from "./row_list.js";
 const ROOT = "api/v1/";
 
 export class ServedSource {
-  /** Begin at the position of a first answer. */
-  constructor(position) {
-    this.position = position;
-    this.isLive = true;
-  }
+  isLive = true;
 
   /** Return the answer `name` as of `at` (default: the newest); a failure to answer is {error}. */
   async get(name, { at = null, ...asked } = {}) {
@@ -22,15 +18,14 @@ export class ServedSource {
     }
   }
 
-  /** Call back with each new position of the log. */
-  follow(callback) {
-    const events = new EventSource(`${ROOT}live?after=${this.position}`);
-    events.onmessage = (event) => {
-      const position = Number(event.data);
-      if (position > this.position) {
-        this.position = position;
-        callback(position);
-      }
+  /** Call back with each position of the log after the newest one that is known. */
+  follow(newest, callback) {
+    const events = new EventSource(`${ROOT}live?after=${newest}`);
+    let known = newest;
+    events.onmessage = ({ data }) => {
+      if (Number(data) <= known) return;
+      known = Number(data);
+      callback(known);
     };
   }
 }

@@ -25,10 +25,10 @@ function header(page, context) {
   );
   const find = (event) => {
     event.preventDefault();
-    context.go("search", "", { q: event.target.elements.q.value });
+    location.hash = context.href("search", "", { q: event.target.elements.q.value });
   };
   const field = h("input", { type: "search", name: "q", "aria-label": "Search the bank", placeholder: "Search the bank", value: page?.name === "search" ? context.address.parameters.q : "" });
-  const search = pageNamed("search") && h("form", { class: "find", role: "search", "aria-label": "Search", onsubmit: find }, field);
+  const search = h("form", { class: "find", role: "search", "aria-label": "Search", onsubmit: find }, field);
   return h("header", { class: "top" }, h("h1", { class: "text" }, context.bank.bank), h("nav", { "aria-label": "Pages" }, h("ul", null, tabs)), search);
 }
 

@@ -1,6 +1,6 @@
 // The slider of time, above every page.
 import { h } from "./renderer.js";
-import { count, day, minute } from "./words.js";
+import { count, day, minute, spaced } from "./words.js";
 
 const BINS = 200;
 
@@ -9,7 +9,7 @@ export function timeSlider(bank, at, move) {
   const { head, event } = bank;
   const isPast = at < head;
   const when = at === 0 ? "before the first event" : `${minute(bank.last_at)} UTC`;
-  const sentence = at > 0 && `after “${named(event.type)}”`;
+  const sentence = at > 0 && `after “${spaced(event.type)}”`;
   const row = h(
     "div",
     { class: "row" },
@@ -44,10 +44,6 @@ function range({ head, stops }, at, when, move) {
   });
 }
 
-function named(type) {
-  return type.replaceAll("_", " ");
-}
-
 // Binned, so that a log of any length has at most 200 ticks of each kind. A file has one for each stop.
 function ticks({ stops, notable, ticks: kinds }) {
   const red = new Set(notable.map(({ seq }) => seq));
@@ -75,6 +71,6 @@ function jump(bank, move) {
     if (event.target.value) move(Number(event.target.value));
     event.target.value = "";
   };
-  const options = notable.map(({ seq, type, recorded_at: time, text }) => h("option", { key: seq, value: seq }, `${count(seq)}, ${day(time)}: ${(text || named(type)).slice(0, 90)}`));
+  const options = notable.map(({ seq, type, recorded_at: time, text }) => h("option", { key: seq, value: seq }, `${count(seq)}, ${day(time)}: ${(text || spaced(type)).slice(0, 90)}`));
   return h("label", { class: "jump" }, "Go to ", h("select", { value: "", onchange: go }, h("option", { key: "", value: "" }, "a notable change…"), options));
 }

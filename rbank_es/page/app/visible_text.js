@@ -27,22 +27,11 @@ function spelled(char) {
 
 /** Return the first `most` code points of a text. */
 export function cut(text, most) {
-  if (text.length <= most) return text;
-  let end = 0;
-  for (let n = 0; n < most && end < text.length; n += 1) end += text.codePointAt(end) > 0xffff ? 2 : 1;
-  return text.slice(0, end);
+  return text.length <= most ? text : [...text.slice(0, 2 * most)].slice(0, most).join("");
 }
 
 /** Return a text in at most `most` code points, with a mark where it goes on: lists hold the first 300. */
 export function brief(text, most = 300) {
-  return text && charCount(text) >= most ? cut(text, most - 1) + "…" : text;
-}
-
-/** Return the number of code points of a text. */
-export function charCount(text) {
-  let pairs = 0;
-  for (let at = 0; at < text.length; at += 1) {
-    if ((text.charCodeAt(at) & 0xfc00) === 0xd800 && (text.charCodeAt(at + 1) & 0xfc00) === 0xdc00) pairs += 1;
-  }
-  return text.length - pairs;
+  const start = [...(text ?? "").slice(0, 2 * most)];
+  return start.length < most ? text : `${start.slice(0, most - 1).join("")}…`;
 }

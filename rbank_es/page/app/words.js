@@ -21,17 +21,13 @@ export function percent(share) {
   return share === null || share === undefined ? DASH : `${Math.round(share * 100)}\u00a0%`;
 }
 
+/** Return a name of the log in words: `run_finished` as "run finished". */
+export const spaced = (name) => name.replaceAll("_", " ");
+
 /** Return what was decided on a candidate, in words. */
 export const decided = (action) => DECIDED[action] ?? "not decided yet";
 
 const DECIDED = { add: "added", skip: "skipped", merge: "merged", supersede: "added in place of another", discard: "discarded" };
-
-/** Return the reason of a run's end in a line, as rbank_es/bank/failed_runs.py has it. */
-export function failureReason(code, error) {
-  const lines = (error ?? "").replace(/^[ \r\n\t]+|[ \r\n\t]+$/g, "").split("\n");
-  const words = lines[0].startsWith("Traceback") ? lines.at(-1) : lines[0];
-  return [code, words.replace(/^[ \r\t]+|[ \r\t]+$/g, "")].filter(Boolean).join(": ") || "no reason was recorded";
-}
 
 /** Return the day of an ISO time. */
 export function day(time) {
