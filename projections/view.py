@@ -206,7 +206,7 @@ class View(ViewRows):
 
         `unasked`: nobody asked for the polarity, and the policy may hold its items to the best of both.
         """
-        from rbank_es.policies import Filters
+        from rbank_es.policies.retrieval import Filters
 
         ranking = policy or self.retrieval_policy()
         wanted = ranking.k if k is None else k
@@ -255,7 +255,7 @@ class View(ViewRows):
 
         No principle is withheld: a person wrote it for every case, so it shares few words with any one of them.
         """
-        from rbank_es.policies import Filters
+        from rbank_es.policies.retrieval import Filters
 
         filters = Filters(judges_source=source, ontology=domain)
         if not k:
@@ -304,9 +304,11 @@ class View(ViewRows):
 
     def retrieval_policy(self) -> RetrievalPolicy:
         """Return the retrieval policy in force; bm25-1 where none was set. Raises `BadPolicy` for an unknown one."""
-        from rbank_es.policies import retrieval_policy
+        from rbank_es.policies.retrieval import retrieval_policy
 
-        return retrieval_policy(self.policy_choice("retrieval"))
+        if self._shared.ranking is None:
+            self._shared.ranking = retrieval_policy(self.policy_choice("retrieval"))
+        return self._shared.ranking
 
     def policy_choice(self, kind: PolicyKind, seq: int | None = None) -> PolicyChoice | None:
         """Return the record of the policy of a kind that is in force, or was at an earlier position; None without."""
@@ -319,7 +321,7 @@ class View(ViewRows):
 
         Every search of people, agents, contexts, judges and `verify` uses this method.
         """
-        from rbank_es.policies import Choice
+        from rbank_es.policies.retrieval import Choice
 
         if not 1 <= k <= limits.SEARCH_HITS:
             raise BadSearch(f"can't return {k:,} hits: give a number from 1 to {limits.SEARCH_HITS}")

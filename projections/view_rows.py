@@ -25,6 +25,7 @@ from rbank_es.projections.projection import Table, paged_views, view_texts
 from rbank_es.system.proportion import wilson_end
 
 if TYPE_CHECKING:
+    from rbank_es.policies import RetrievalPolicy
     from rbank_es.projections.stem_index import StemIndex
     from rbank_es.projections.vector_index import Cosines
     from rbank_es.projections.word_index import WordIndex
@@ -69,6 +70,7 @@ class ViewConnection:
         self.own_index = False
         self.words: WordIndex | None = None
         self.stems: StemIndex | None = None
+        self.ranking: RetrievalPolicy | None = None
         self.cosines: dict[tuple[str, str], Cosines | None] = {}
         self._holders = 0
 

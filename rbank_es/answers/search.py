@@ -56,10 +56,11 @@ class Found(BankAnswer, frozen=True, kw_only=True):
 
 def find_hits(reader: BankReader, question: SearchQuestion) -> Found:
     """Return what a query finds, and what the policy withholds. Raises `BadSearch`, `BadPolicy`."""
-    if not reader.view.retrieval_policy().words(question.query):
+    policy = reader.view.retrieval_policy()
+    if not policy.words(question.query):
         raise BadSearch(f"the query {safe_line(question.query)!r} has no words to search for: give at least one word")
     narrower = {name: getattr(question, name) for name in ("polarity", "role", "domain", "level")}
-    result = reader.view.retrieve(question.query, question.k, **narrower)
+    result = reader.view.retrieve(question.query, question.k, **narrower, policy=policy)
     event, chars = result.event, reader.bounds.chars
     return Found(
         bank=reader.name,

@@ -7,7 +7,7 @@ from typing import Any
 
 from rbank_es import events as ev
 from rbank_es import limits
-from rbank_es.events.codec import facts_of, texts_of
+from rbank_es.events.codec import facts_of, texts_of, type_of
 from rbank_es.events.event import text_of, titled
 from rbank_es.events.readable_text import count, format_cost, format_names, safe_line
 from rbank_es.events.run_events import judge_label
@@ -15,7 +15,7 @@ from rbank_es.events.run_events import judge_label
 
 def summary(event: ev.Event) -> str:
     """Return the event's facts on one line of any length, without its position, time, type and run."""
-    return safe_line(_SENTENCES.get(ev.type_of(event), _any)(event)) or "nothing more"
+    return safe_line(_SENTENCES.get(type_of(event), _any)(event)) or "nothing more"
 
 
 def _with(facts: str, text: ev.Text | None) -> str:
