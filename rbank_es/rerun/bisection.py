@@ -25,7 +25,7 @@ from rbank_es.answers.shared.bisection_answer import (
     SharedChange,
 )
 from rbank_es.bank import Bank
-from rbank_es.bank.ids import whole_id
+from rbank_es.bank.ids import recorded_run
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.events import type_of
 from rbank_es.events.event_sentences import summary
@@ -53,7 +53,9 @@ def find_bisect(reader: BankReader, question: BisectQuestion) -> Bisection:
     """
     bank, view, upto = reader.bank, reader.view, reader.position
     assert isinstance(bank, Bank)  # every open bank with a log is one
-    bad, good = ([_id(reader, each) for each in runs] for runs in (question.bad, question.good))
+    bad, good = (
+        [recorded_run(reader.bank, each, reader.position) for each in runs] for runs in (question.bad, question.good)
+    )
     if question.metric is not None and (bad or good):
         raise BadInput("give runs or a metric, not both: a metric chooses the runs")
     metric = question.metric or "success"
@@ -81,13 +83,6 @@ def find_bisect(reader: BankReader, question: BisectQuestion) -> Bisection:
         changes=tuple(_shared(bank, view, found, judged)),
         needs_model=tuple(each.run for each in found if each.needs_model),
     )
-
-
-def _id(reader: BankReader, given: str) -> str:
-    # The log first: a run that never began has no row in the read models.
-    if given and next(reader.bank.events(point=reader.position, run=given), None) is not None:
-        return given
-    return whole_id(reader.view, "run", given)
 
 
 def _suggested(judged: Sequence[TaskRun], bad: Sequence[str]) -> str:
