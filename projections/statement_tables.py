@@ -11,8 +11,9 @@ without it; nothing else keeps them.
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from unicodedata import unidata_version
@@ -27,9 +28,9 @@ _TEXT_MOST = (1 << _TEXT_BITS) - 1
 STATEMENT_TABLES = {
     # `statement` is NULL for a text without words, and for one that an earlier candidate of its item has.
     "statements": "CREATE TABLE statements (text INTEGER PRIMARY KEY, statement INTEGER, facts INTEGER NOT NULL)",
-    # `place`: the number of a fact, then that of a text that has it. As one key, which is written a tenth faster than
-    # two columns are.
-    "statement_facts": "CREATE TABLE statement_facts (place INTEGER PRIMARY KEY)",
+    # `place`: the number of a fact, then the first text of a block; `texts` has those of the block that have the fact,
+    # 2 bytes each, from the first one on.
+    "statement_facts": "CREATE TABLE statement_facts (place INTEGER PRIMARY KEY, texts BLOB NOT NULL)",
 }
 """The tables by name, with the statements that create them."""
 
@@ -51,32 +52,34 @@ SELECT c.text, c.item, c.title, c.content, c.erased OR EXISTS (
 _SAME = """
 SELECT DISTINCT c.item FROM statements s CROSS JOIN candidates c ON c.text = s.text WHERE s.statement = ?
 """
-_HAVING = "SELECT count(*) FROM (SELECT 1 FROM statement_facts WHERE place BETWEEN ? AND ? LIMIT ?)"
-_TEXTS_OF = f"""
-SELECT p.place & {_TEXT_MOST} AS text FROM json_each(:facts) j
-CROSS JOIN statement_facts p WHERE p.place BETWEEN j.value AND j.value + {_TEXT_MOST}
+_ADD = """
+INSERT INTO statement_facts VALUES (?, ?)
+ON CONFLICT (place) DO UPDATE SET texts = CAST(texts || excluded.texts AS BLOB)
 """
-_NEAR = f"""
-SELECT DISTINCT c.item FROM (SELECT text, count(*) AS common FROM ({_TEXTS_OF}) GROUP BY text) f
-CROSS JOIN statements s ON s.text = f.text CROSS JOIN candidates c ON c.text = f.text
-WHERE (f.common + :lost) * :of >= :least * min(:size, s.facts)
+_OF_FACTS = f"FROM json_each(?) j CROSS JOIN statement_facts p WHERE p.place BETWEEN j.value AND j.value + {_TEXT_MOST}"
+_HAVING = f"SELECT j.value, sum(length(p.texts)) {_OF_FACTS} GROUP BY j.value"
+_TEXTS_OF = f"SELECT p.place & {_TEXT_MOST}, p.texts {_OF_FACTS}"
+_NEAR = """
+SELECT DISTINCT c.item FROM json_each(:common) j CROSS JOIN statements s ON s.text = CAST(j.key AS INTEGER)
+CROSS JOIN candidates c ON c.text = s.text WHERE (j.value + :lost) * :of >= :least * min(:size, s.facts)
 """
 _ITEMS = "SELECT DISTINCT item FROM candidates WHERE text IN (SELECT value FROM json_each(?))"
 
+_BLOCK_TEXTS = 4096
+"""Texts of a block: of 1e5 texts, 25 rows have those of a common fact, and an append writes 8 kB again at most."""
+
 _BATCH_TEXTS = 1_024
-"""Texts whose facts are in memory together."""
+"""Texts whose words are in memory together."""
+
+_BATCH_FACTS = 1_000_000
+"""Facts of texts after which the rows are written: those of 4,096 texts are 150,000 as a rule."""
 
 _PLACES_KEPT = 65_536
 """Facts whose places are kept: new ones are few."""
 
-_SHARED = 3
-"""Facts that similar contents share with the rarest ones, as in `rare_words`."""
-
-_COUNTED = 500
-"""Texts of a fact that are counted: which facts are rarer among common ones matters little."""
-
-_RANKED = 1_000
-"""Facts of a text that are ranked, which takes a query for each: no lesson has more."""
+_SHARED = 4
+"""Facts that similar contents share with the rarest ones, as in `rare_words`: with 3, nine times as many share them
+that aren't similar, and to look one up takes as long as to count a thousand texts."""
 
 _NO_TOKEN = ""
 """Stands for the tokens of a text that has none: two such texts are alike."""
@@ -84,12 +87,13 @@ _NO_TOKEN = ""
 
 def index_statements(connection: sqlite3.Connection, after: int, upto: int) -> None:
     """Take the statements of new candidates: see `Projection.indexers`."""
+    facts = _FactWriter(connection)
     rows = connection.execute(_NEW)
     while some := rows.fetchmany(_BATCH_TEXTS):
         from rbank_es.law.likeness import content_of, facts_of, statement_hash
         from rbank_es.law.statement_reader import read_statement
 
-        statements, facts = list[tuple[int, int | None, int]](), list[int]()
+        statements = list[tuple[int, int | None, int]]()
         for text, id, title, content, known in some:
             if known:
                 statements.append((text, None, 0))
@@ -98,9 +102,39 @@ def index_statements(connection: sqlite3.Connection, after: int, upto: int) -> N
             near = facts_of(item)
             statements.append((text, statement_hash(item), len(near)))
             tokens = {token.stem for token in read_statement(content_of(item)).tokens()}
-            facts += [place + text for place in _places(near.union(tokens or (_NO_TOKEN,)))]
+            facts.add(text, _places(near.union(tokens or (_NO_TOKEN,))))
         connection.executemany("INSERT INTO statements VALUES (?, ?, ?)", statements)
-        connection.executemany("INSERT INTO statement_facts VALUES (?)", zip(facts))
+    facts.write()
+
+
+class _FactWriter:
+    """The facts of texts that come in order of their numbers, gathered by block."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._run = connection
+        self._block = self._gathered = 0
+        self._texts: dict[int, array[int]] = {}
+
+    def add(self, text: int, places: Collection[int]) -> None:
+        """Note that a text has the facts of these places."""
+        block, offset = divmod(text, _BLOCK_TEXTS)
+        if block != self._block or self._gathered > _BATCH_FACTS:
+            self.write()
+            self._block = block
+        self._gathered += len(places)
+        for place in places:
+            known = self._texts.get(place)
+            if known is None:
+                known = self._texts[place] = array("H")
+            known.append(offset)
+
+    def write(self) -> None:
+        """Write what is gathered, behind what the rows have."""
+        first = self._block * _BLOCK_TEXTS
+        rows = ((place + first, texts.tobytes()) for place, texts in sorted(self._texts.items()))
+        self._run.executemany(_ADD, rows)
+        self._texts.clear()
+        self._gathered = 0
 
 
 def _places(facts: Iterable[str]) -> set[int]:
@@ -138,8 +172,8 @@ class StatementRows:
 
         facts = facts_of(item)
         places, (least, of) = _places(facts), TITLED_MIN
-        given = {"facts": json_of(sorted(places)), "lost": len(facts) - len(places), "size": len(facts)}
-        return self._answer(lambda: self._ids(_NEAR, given | {"least": least, "of": of}))
+        given = {"lost": len(facts) - len(places), "size": len(facts), "least": least, "of": of}
+        return self._answer(lambda: self._ids(_NEAR, given | {"common": json_of(dict(self._common(sorted(places))))}))
 
     def _answer(self, look_up: Callable[[], Collection[str]]) -> Collection[str] | None:
         if self._lost:
@@ -164,10 +198,15 @@ class StatementRows:
         needed = max(1, len(places) - len(tokens) * (denominator - numerator) // denominator)
         shared = min(needed, _SHARED)
         # Any of so many will do.
-        ranked = sorted(places, key=self._having) if len(places) <= _RANKED else list(places)
-        rarest = ranked[: len(places) - needed + shared]
-        common = Counter(text for (text,) in self._connection.execute(_TEXTS_OF, {"facts": json_of(rarest)}))
-        return (text for text, count in common.items() if count >= shared)
+        having = dict(self._connection.execute(_HAVING, (json_of([*places]),)))
+        rarest = sorted(places, key=lambda place: having.get(place, 0))[: len(places) - needed + shared]
+        return (text for text, _ in self._common(rarest, shared))
 
-    def _having(self, place: int) -> int:
-        return int(self._connection.execute(_HAVING, (place, place + _TEXT_MOST, _COUNTED)).fetchone()[0])
+    def _common(self, places: Sequence[int], least: int = 1) -> Iterator[tuple[int, int]]:
+        """Yield each text that has so many of these facts at least, with their number."""
+        blocks = defaultdict[int, Counter[int]](Counter)
+        for first, texts in self._connection.execute(_TEXTS_OF, (json_of(places),)):
+            blocks[first].update(array("H", texts))
+        for first, common in blocks.items():
+            # As a list, because of thousands of texts few have enough.
+            yield from [(first + offset, count) for offset, count in common.items() if count >= least]

@@ -7,8 +7,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rbank_es import limits
+from rbank_es.events.derived_ids import decisions_id
 from rbank_es.log import EventLog
 from rbank_es.log import lines as line_format
 from rbank_es.log.file import index, run_index
@@ -60,6 +62,29 @@ class TestFileLogInSmallBlocks(TestFileLog):
     def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, "READ_BLOCK_BYTES", 300)
         monkeypatch.setattr(limits, "SEGMENT_BYTES", 20_000)
+
+
+def test_an_id_that_was_made_here_is_sought_behind_the_end_that_the_log_had_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also that of the decisions about it; who else appends an event of this id is found."""
+    begins = list[int]()
+    sought = index.find_id
+    monkeypatch.setattr(index, "find_id", lambda *given: begins.append(given[3]) or sought(*given))
+    with FileLog.create(tmp_path / "bank") as log, FileLog.open(tmp_path / "bank") as other:
+        log.append([note(str(number), number) for number in range(1, 20)])
+        begins.clear()
+        ended = max((tmp_path / "bank").glob("*.jsonl")).stat().st_size
+        for number in range(40):
+            made = log.new_id()
+            group = [replace(note("new", number), id=id) for id in (made, decisions_id(made))]
+            first = log.append(group)
+            again = log.append(group)
+            assert again.duplicate and not first.duplicate and again.first == first.first == log.seq_of_id(made)
+        assert min(begins) >= ended
+        made = log.new_id()
+        other.append([replace(note("new", 40), id=made)])
+        assert log.seq_of_id(made) == log.position()
 
 
 def test_ids_sought_often_cost_what_was_appended_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
