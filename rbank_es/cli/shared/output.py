@@ -38,10 +38,11 @@ ELLIPSIS = "…"
 Cell = str | int | float | bool | None
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STYLE = re.compile(rf"(\x1b\[(?:0|{'|'.join(_STYLES.values())})m)")
+# Texts: compiled when a line is first broken, because that takes 10 ms.
 # Before a wide character, because Chinese and Japanese have no blanks; punctuation stays with the character before it.
 _BEFORE_WIDE = r"(?=[\u3040-\u30fb\u3400-\u9fff\uac00-\ud7a3\uff10-\uff19\uff21-\uff3a\U00020000-\U0003ffff])"
-_BREAKS = re.compile(rf"(?<=[^ ])( +)(?=[^ ])|{_BEFORE_WIDE}")
-_BREAKS_IN_FIELDS = re.compile(rf"(?<=[^ ])( )(?=[^ ])|{_BEFORE_WIDE}")
+_BREAKS = rf"(?<=[^ ])( +)(?=[^ ])|{_BEFORE_WIDE}"
+_BREAKS_IN_FIELDS = rf"(?<=[^ ])( )(?=[^ ])|{_BEFORE_WIDE}"
 
 
 # ---------------------------------------------------------------- text
