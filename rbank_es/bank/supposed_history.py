@@ -39,9 +39,10 @@ from rbank_es.events import (
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.derived_ids import derived_id
 from rbank_es.law import ConsolidationPolicy, Due, LiveState, Merge, MergeV2, Pair, State
-from rbank_es.law.canonical import UNSUPPORTED, Canon, effect, kept, parts_of, refold
+from rbank_es.law.candidate_decision import decide, is_wordless, kept
+from rbank_es.law.canonical import Canon, effect, parts_of, refold
 from rbank_es.law.decision_timeline import DecisionTimeline
-from rbank_es.law.known_items import KnownItems, is_written
+from rbank_es.law.known_items import KnownItems
 from rbank_es.law.memory import MEMORY_HANDLERS, rank_of
 from rbank_es.law.reconciler import completed
 from rbank_es.law.validity import law_of, witnesses_of
@@ -300,6 +301,7 @@ class SupposedHistory:
         """Make the first decisions about an extraction again; those of a correction are made where it ends."""
         if event.again or event.correction is not None or event.extraction in self._dropped:
             return
+        assert self._known is not None
         recorded, policy = self._recorded_timeline.consolidation(event.seq), self._timeline.consolidation(self._next)
         by_policy = recorded is not None and policy is not None and recorded.label == event.policy
         label = policy.label if by_policy and policy is not None else event.policy
@@ -308,14 +310,16 @@ class SupposedHistory:
             pair = (decision.extraction or event.extraction or "", decision.candidate)
             if pair in self.supposed.pairs or pair not in self.supposed.candidates:
                 continue
-            if by_policy and policy is not None and not self._is_wordless(pair, decision):
-                decisions.append(self._decided(pair, policy))
+            if by_policy and policy is not None and not is_wordless(pair, self.supposed, decision.targets):
+                decisions.append(decide(pair, self.supposed, self._known, policy))
+                self.decided += 1
                 # What the same policy decided alike without a model needs none now.
                 alike = policy == recorded and effect(decisions[-1]) == effect(decision)
                 self.unproposed += not alike and self._is_unproposed(pair, policy)
             else:
                 decisions.append(decision)
-                adrift |= {pair} if self._is_kept_otherwise(pair, decision, policy) else set()
+                due = kept(pair, self.supposed, self._known, policy, decision)
+                adrift |= {pair} if effect(due) != effect(decision) else set()
             # One after the other, because a candidate is weighed against those before it.
             self._advance(replace(event, seq=self._next, policy=label, decisions=(decisions[-1],)))
         if label == event.policy and tuple(decisions) == event.decisions:
@@ -339,27 +343,6 @@ class SupposedHistory:
             ids = policy.to_forget(self.supposed)
             if ids:
                 self._record(MemoriesForgotten(ids=ids, policy=policy.label))
-
-    def _is_wordless(self, pair: Pair, decision: Decision) -> bool:
-        state = self.supposed
-        records = (state.records.get(id) for id in decision.targets)
-        others = (each for record in records if record is not None for each in record.pairs)
-        return any(state.candidates[each].erased for each in (pair, *others))
-
-    def _is_kept_otherwise(self, pair: Pair, decision: Decision, policy: ConsolidationPolicy | None) -> bool:
-        candidate, written = self.supposed.candidates[pair], is_written(self.supposed.extractions[pair[0]])
-        assert self._known is not None
-        made = kept(decision, candidate.item, candidate.erased, self._known, policy, written=written)
-        return effect(made) != effect(decision)
-
-    def _decided(self, pair: Pair, policy: ConsolidationPolicy) -> Decision:
-        state, (extraction, index) = self.supposed, pair
-        assert self._known is not None
-        self.decided += 1
-        item, proposal = state.candidates[pair].item, state.proposals.get(pair)
-        if not witnesses_of(pair, state):
-            return Decision(candidate=index, action="discard", item=item.id, reason=UNSUPPORTED)
-        return policy.decide(index, item, self._known, proposal, written=is_written(state.extractions[extraction]))
 
     def _is_unproposed(self, pair: Pair, policy: ConsolidationPolicy) -> bool:
         state = self.supposed

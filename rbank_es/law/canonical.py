@@ -22,19 +22,15 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRestored
-from rbank_es.events.items import JUDGE_SOURCES, Item
+from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.law.bank_state import BIRTHS, ItemState, Order, Pair, PairState, State, counted_uses
-from rbank_es.law.consolidation import REJECTED, Append, ConsolidationPolicy
-from rbank_es.law.consolidation_2 import NEAR_REJECTED
+from rbank_es.law.candidate_decision import decide_again
 from rbank_es.law.decision_timeline import DecisionTimeline
 from rbank_es.law.evolution import Overlay
-from rbank_es.law.known_items import KnownItems, is_written
+from rbank_es.law.known_items import KnownItems
 from rbank_es.law.memory import MemoryFacts
 from rbank_es.law.validity import LATEST, Standing, standing_of, witnesses_of
 from rbank_es.system.progress import OnProgress
-
-KEPT, ERASED, UNSUPPORTED = "kept", "erased", "unsupported"
-"""Codes of reasons: added though its targets are gone; its words are gone; its extraction didn't stand."""
 
 
 class Canon(NamedTuple):
@@ -169,57 +165,8 @@ class Redecider(MemoryFacts):
 
     def redecide(self, pair: Pair, known: KnownItems) -> Decision:
         """Return the decision about a candidate among known items: the policy's, or what is kept of the recorded."""
-        recorded, candidate = self.pairs[pair], self.candidates[pair]
-        written = is_written(self.extractions[pair[0]])
-        policy = self.timeline.consolidation(recorded.order[0])
-        wordless = candidate.erased or any(self._has_erased(id) for id in recorded.first.targets)
-        if policy is None or policy.label != recorded.policy or wordless:
-            return kept(recorded.first, candidate.item, candidate.erased, known, policy, written=written)
-        return policy.decide(pair[1], candidate.item, known, self.proposals.get(pair), written=written)
-
-    def _has_erased(self, id: str) -> bool:
-        record = self.records.get(id)
-        return record is not None and any(self.candidates[pair].erased for pair in record.pairs)
-
-
-def kept(
-    first: Decision,
-    item: Item,
-    erased: bool,
-    known: KnownItems,
-    policy: ConsolidationPolicy | None,
-    *,
-    written: bool = False,
-) -> Decision:
-    """Return the part that is kept of a decision that can't be made again: that with targets among known items.
-
-    `first` is the decision as it was first recorded, `item` its candidate, whose words may be `erased`. By the policy
-    in force (`append-1` where it is unknown), what is near to rejected words is pending.
-    """
-    own = known.entry(item.id)
-    discard = Decision(candidate=first.candidate, action="discard", item=item.id)
-    rejected = own is not None and own.state == "rejected"
-    bar = None if rejected or erased else (policy or Append()).bar(item, known, written=written)
-    if rejected or (bar is not None and bar.outright):
-        return replace(discard, reason=REJECTED)
-    made = _kept(first, item, erased, known)
-    if bar is None or made.action not in BIRTHS:
-        return made
-    return replace(made, action="add", targets=(bar.item,), reason=NEAR_REJECTED, pending=True)
-
-
-def _kept(first: Decision, item: Item, erased: bool, known: KnownItems) -> Decision:
-    discard = Decision(candidate=first.candidate, action="discard", item=item.id)
-    if first.action == "discard" and first.reason not in (UNSUPPORTED, REJECTED):
-        return first
-    entries = ((id, known.entry(id)) for id in first.targets)
-    targets = tuple(id for id, entry in entries if entry is not None and entry.state != "unsupported")
-    # Later records are never looked at: else a bank would depend on the history of its corrections.
-    if first.action == "add" or (targets and first.action != "discard"):
-        return replace(first, targets=targets)
-    if erased:
-        return replace(discard, reason=ERASED)
-    return Decision(candidate=first.candidate, action="add", item=item.id, reason=KEPT)
+        recorded = self.pairs[pair]
+        return decide_again(pair, self, known, self.timeline.consolidation(recorded.order[0]), recorded)
 
 
 Step = tuple[int, int, int, Callable[[int], None]]

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.errors import DuplicateEvent, LimitExceeded, PositionConflict
 from rbank_es.events import (
-    Candidate,
     Decision,
     Event,
     MemoriesConsolidated,
@@ -29,14 +28,13 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import event_types, resolved
 from rbank_es.events.derived_ids import decisions_id, forgetting_id
-from rbank_es.events.items import NO_WORDS, Item, ItemHead, ItemText
 from rbank_es.law.bank_state import State
+from rbank_es.law.candidate_decision import decide
 from rbank_es.law.consolidation import ConsolidationPolicy
 from rbank_es.law.evolution import RELEVANT, RESOLVED, LiveState
 from rbank_es.law.forgetting_policies import ForgettingPolicy
-from rbank_es.law.known_items import KnownItems, is_written
+from rbank_es.law.known_items import KnownItems
 from rbank_es.law.looked_up_items import StatementIndex, known_by
-from rbank_es.law.validity import witnesses_of
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.disk import ProcessCache
 from rbank_es.log.groups import same_content
@@ -44,12 +42,6 @@ from rbank_es.policies import governing_as, held_back
 
 if TYPE_CHECKING:
     from rbank_es.law.reconciler import Reconciler
-
-ERASED = "erased"
-"""The code of the reason for discarding a candidate without words."""
-
-UNSUPPORTED = "unsupported"
-"""The code of the reason for discarding a candidate whose extraction doesn't stand."""
 
 DUE_ADVICE = "complete the correction with `correct` first, which may take several groups"
 
@@ -113,24 +105,12 @@ class Decider:
             id=decisions_id(event.id), occurred_at=event.occurred_at, extraction=event.id, policy=policy.label
         )
         at, decisions = self._live.state.position + 1, list[Decision]()
-        for index, (head, words) in enumerate(zip(event.heads, event.candidates, strict=True)):
-            decision = self._decision(event, policy, index, head, words)
+        for index, _ in enumerate(zip(event.heads, event.candidates, strict=True)):
+            decision = decide((event.id, index), self._live.state, self._known, policy)
             decisions.append(decision)
             # One after the other, because a candidate is weighed against those before it.
             self._take([replace(made, decisions=(decision,))], at)
         return replace(made, decisions=tuple(decisions))
-
-    def _decision(
-        self, event: MemoriesExtracted, policy: ConsolidationPolicy, index: int, head: ItemHead, words: Candidate
-    ) -> Decision:
-        state = self._live.state
-        if not witnesses_of((event.id, index), state):
-            return Decision(candidate=index, action="discard", item=head.id, reason=UNSUPPORTED)
-        if not isinstance(words, ItemText) or words == NO_WORDS:
-            return Decision(candidate=index, action="discard", item=head.id, reason=ERASED)
-        proposal = state.proposals.get((event.id, index))
-        written = is_written(state.extractions[event.id])
-        return policy.decide(index, Item.join(head, words), self._known, proposal, written=written)
 
     def _forgotten(self, event: MemoriesExtracted) -> list[MemoriesForgotten]:
         """Return the items that the forgetting policy gives up after the decisions about an extraction."""
