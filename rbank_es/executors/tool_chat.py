@@ -41,8 +41,6 @@ There is no Python here: where instructions speak of code or variables, call the
 
 _RARE = "Also there, once you asked `tools` for the manual of one: {names}."
 
-_UNREAD: tuple[Fault, ...] = ("unreadable", "bad_response")
-
 _NEXT = "Call the tool that you need next, or SUBMIT with your answer."
 _FORCED = "Your steps are used up: call SUBMIT now, with the answer that they lead to."
 
@@ -98,6 +96,8 @@ class _Conversation:
         self._output_chars, self._iterations = limits.output_chars, limits.iterations
         self._turns: list[Turn | tuple[()]] = []
         self._left_out = 0
+        self._explained = ""
+        self._may_require = True
         if told := self._advice():
             self._task = f"{task}\n\n{told}"
 
@@ -168,17 +168,14 @@ class _Conversation:
     def _explain(self, index: int, given: Unreadable) -> None:
         told = f"{ERROR}{given.reason}"
         self._recorder.step(RunStep(index=index, reasoning=given.reply, output=told, fault=given.code))
-        # Only the latest in a row, because models repeat what they read.
-        if len(self._recorder.steps) > 1 and self._recorder.steps[-2].fault in _UNREAD:
-            self._turns[-1] = ()
-        # Some servers refuse a message without words, and two of a user's in a row.
-        began = given.reply[: lim.STEP_LINE_CHARS] or "…"
-        self._remember((LmMessage.of("assistant", began), LmMessage.of("user", told)))
+        # Its words are not shown to it, because models say again what they read of themselves.
+        self._turns.append(())
+        self._explained = "\n\n".join(filter(None, (told, self._advice())))
 
     def _remember(self, turn: Turn) -> None:
         """Add a turn to the conversation, with what the model is told for its next step."""
         said, told = turn
-        words = self._advice()
+        words, self._explained = self._advice(), ""
         self._turns.append((said, _with_words(told, words) if words else told))
 
     def _advice(self) -> str:
@@ -196,7 +193,7 @@ class _Conversation:
 
         def ask_with(left_out: int) -> LmResponse | Unreadable:
             try:
-                given = self._converse(self._messages(left_out, told), offered, bool(told))
+                given = self._request(self._messages(left_out, told), offered, bool(told))
             except LmFailed as failure:
                 if failure.code not in NO_ANSWER:
                     raise
@@ -210,11 +207,23 @@ class _Conversation:
         given, self._left_out = ask_shortened(ask_with, self._left_out, len(self._turns), self._recorder.giving_way)
         return given
 
+    def _request(self, messages: list[LmMessage], offered: Sequence[Tool], forced: bool) -> LmResponse:
+        """Make a request; behind a reply that called no tool, the model has to call one, if its server takes that."""
+        required = self._may_require and bool(self._explained)
+        try:
+            return self._converse(messages, offered, forced or required)
+        except LmFailed as failure:
+            if forced or not required or failure.code != "refused":
+                raise
+            self._may_require = False
+            return self._converse(messages, offered, False)
+
     def _messages(self, left_out: int, told: str) -> list[LmMessage]:
         """Return the conversation without its first turns: a call is never without its answer."""
         note = f"\n\n(Your steps 1 to {left_out} are left out: the prompt was too long with them.)" if left_out else ""
         said = [LmMessage.of("user", self._task + note), *(each for turn in self._turns[left_out:] for each in turn)]
-        return [*said[:-1], _with_words(said[-1], told)] if told else said
+        words = "\n\n".join(filter(None, (self._explained, told)))
+        return [*said[:-1], _with_words(said[-1], words)] if words else said
 
 
 def _unreadable(reply: str, why: str, code: Fault = "unreadable") -> Unreadable:

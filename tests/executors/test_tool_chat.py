@@ -21,6 +21,7 @@ from rbank_es.loop.closed_loop import run_closed_loop  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task  # noqa: E402
 from rbank_es.models.choice import LmChoice  # noqa: E402
+from rbank_es.models.model_call import failed  # noqa: E402
 from tests.executors.contract import AdvisedContract, tool_calls  # noqa: E402
 from tests.executors.runs import Calls, Cut, Setting, Turns  # noqa: E402
 from tests.loop.loops import source  # noqa: E402
@@ -184,17 +185,25 @@ class TestTools(AdvisedContract):
         made.run(self.name)
         assert faults(made) == ["unreadable", None] and not tool_calls(made)
 
-    def test_a_reply_without_a_call_is_shown_and_answered_in_turn(self, tmp_path: Path) -> None:
+    def test_a_reply_without_a_call_is_answered_and_not_shown_again(self, tmp_path: Path) -> None:
         """No two messages of one side follow each other, none is empty: some servers refuse both."""
         made = self.setting(tmp_path, "First I look.", Calls(ROCK), Cut("So I"), "", "", "", self.submits())
         assert made.run(self.name).outcome == "submitted"
         roles = [each.role for each in conversation(made)]
-        # Of several in a row the latest is shown, because models repeat what they read.
-        assert roles == ["user", "assistant", "user", "assistant", "tool", "assistant", "user"]
-        assert conversation(made)[1].text == "First I look." and all(
-            part for each in conversation(made) for part in each.parts
-        )
+        # Only calls are shown, because models say again what they read of themselves.
+        assert roles == ["user", "assistant", "tool"] and "First I look." not in made.turns.prompt(1)
+        assert all(part for each in conversation(made) for part in each.parts)
         assert "it calls no tool" in made.turns.prompt(1) and "it was cut at its bound" in made.turns.prompt(3)
+
+    @pytest.mark.parametrize("refuses", [False, True])
+    def test_behind_a_reply_without_a_call_one_is_required_unless_the_server_refuses_that(
+        self, tmp_path: Path, refuses: bool
+    ) -> None:
+        said = [failed("refused", "no tool_choice here")] if refuses else []
+        made = self.setting(tmp_path, "prose", *said, "prose", Calls(ROCK), self.submits())
+        assert made.run(self.name).outcome == "submitted"
+        required = [getattr(each.config.tool_choice, "mode", "") == "required" for each in made.turns.requests]
+        assert required == ([False, True, False, False, False] if refuses else [False, True, True, False])
 
     @pytest.mark.parametrize("last", ["tool", "user"])
     def test_the_forced_answer_is_asked_for_behind_the_last_words(self, tmp_path: Path, last: str) -> None:
@@ -204,7 +213,8 @@ class TestTools(AdvisedContract):
         assert (result.outcome, result.answer) == ("forced_at_limit", "Two.")
         request = made.turns.requests[-1]
         assert [each.name for each in request.tools] == ["SUBMIT"] and request.config.tool_choice.mode == "required"
-        assert [each.role for each in request.messages] == ["user", "assistant", last]
+        shown = ["user", "assistant", "tool"] if last == "tool" else ["user"]
+        assert [each.role for each in request.messages] == shown
         assert "call SUBMIT now" in made.turns.prompt() and "call SUBMIT now" not in made.turns.prompt(0)
 
     def test_a_shortened_history_keeps_each_call_with_its_answer(self, tmp_path: Path) -> None:

@@ -95,15 +95,6 @@ def test_a_loop_that_has_nothing_to_do_asks_nobody(tmp_path: Path) -> None:
         assert len(server.requests) == 2
 
 
-def test_a_function_from_text_to_text_calls_no_tools(tmp_path: Path) -> None:
-    def complete(prompt: str) -> str:
-        raise AssertionError("it is never called")
-
-    chosen = settings("http://127.0.0.1:9/v1", executor="tools", judge="none", extract=False)
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank, pytest.raises(LmFailed, match="executor react"):
-        looped(bank, chosen, TASKS[:1], model_for=lambda role, choice: complete)
-
-
 def test_an_answer_of_another_executor_needs_no_tools(tmp_path: Path) -> None:
     with openai_server(lambda body: "words") as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
         looped(bank, settings(server.url, executor="react", judge="none", extract=False, iterations=1), TASKS[:1])
