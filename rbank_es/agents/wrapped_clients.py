@@ -35,7 +35,8 @@ def wrapped(client: Client, calls: ModelCalls) -> Client:
         recorded = recorded_function(client, calls)
     else:
         raise BadInput(
-            f"a {kind.__qualname__} can't be wrapped: give an OpenAI client, a dspy.LM, or a function that asks a model"
+            f"a value of the type {kind.__qualname__} can't be wrapped: give an OpenAI client, a dspy.LM, or a "
+            "function that asks a model"
         )
     wrapped_client: Client = recorded
     return wrapped_client

@@ -445,12 +445,19 @@ def _checked(facts: Mapping[str, Any]) -> dict[str, Any]:
     level = facts["level"]
     if level is not None and recorded_count(level) is None:
         raise BadInput(f"{level!r} is no level of a task: give a whole number, such as 1 for the easiest")
-    for name, value in facts.items():
+    for field, value in facts.items():
+        name, kind = "domain" if field == "ontology" else field, _KINDS.get(field, str)
+        if value is not None and not isinstance(value, kind):
+            raise BadInput(
+                f"{name}: a value of the type {type(value).__name__} was given, where {kind.__name__} is due"
+            )
         if isinstance(value, str) and value != recorded_name(value, value):
             raise BadInput(f"{name}: a name has at most {limits.NAME_CHARS} characters, and no U+0000")
-        if value is not None and not isinstance(value, str | int):
-            raise BadInput(f"{name}: {type(value).__name__} was given, where a text is expected")
     return dict(facts)
+
+
+_KINDS: dict[str, type] = {"level": int, "scripted": bool}
+"""The types of the facts that are no texts."""
 
 
 def _fields(texts: Mapping[str, RecordedText]) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from rbank_es.policies.words import compound_parts, names_of
 from rbank_es.text.spelled_words import composed, edits, edits_allowed, fold, is_dense, spelled
 from rbank_es.text.stems import is_light, language_of, stems_of
 
-_EXACT = re.compile(r"[\"“„«`]([^\"”“»`]+)[\"”“»`]|(\w*[a-z]+[A-Z_:]\w*)")
+# From the beginning of a run of letters on: else a question of one long run would take cubic time.
+_EXACT = re.compile(r"[\"“„«`]([^\"”“»`]+)[\"”“»`]|(?<!\w)(\w*[a-z][A-Z_:]\w*)")
 _LEAST_MEANT_CHARS = 4
 _PAIRS_COUNTED = 2
 """Times that a pair of neighbours counts in one item."""

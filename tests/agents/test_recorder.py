@@ -228,8 +228,16 @@ def test_what_can_not_be_recorded_of_a_run_is_refused_in_a_sentence() -> None:
             run.judge("perhaps", by="tests")  # type: ignore[arg-type]
         with pytest.raises(BadInput, match="'gold' is no kind"):
             run.judge(True, by="tests", kind="gold")  # type: ignore[arg-type]
-        for facts in ({"level": -1}, {"model": "m" * 257}, {"task_id": 7.5}, {"domain": "a\0b"}):
-            with pytest.raises(BadInput):
+        odd = (
+            {"level": -1},
+            {"model": "m" * 257},
+            {"task_id": 7},
+            {"domain": "a\0b"},
+            {"model": 5},
+            {"scripted": "no"},
+        )
+        for facts in odd:
+            with pytest.raises(BadInput, match=next(iter(facts))):
                 bank.record(TASK, **facts)  # type: ignore[arg-type]
         with pytest.raises(BadInput, match="a text, and NoneType was given"):
             bank.record(None)  # type: ignore[arg-type]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import example, given, settings
@@ -213,3 +215,15 @@ def test_a_directory_whose_name_is_not_utf8_can_hold_a_bank(tmp_path: Path) -> N
         with Bank.create(tmp_path / "o\udce9") as other:
             other.absorb(made)
             assert [found.title for found in other.search("boats")] == ["Count distinct boats"]
+
+
+@pytest.mark.parametrize("text", LONG_RUNS.values(), ids=LONG_RUNS)
+def test_a_question_of_any_form_is_searched_in_bounded_time(text: str) -> None:
+    """One long run of letters took cubic time: hours."""
+    with Bank.create(f"memory:{uuid4().hex}") as bank:
+        bank.remember("Look at every lamp", "Which lamps are lit: look at every lamp.")
+        began = time.process_time()
+        with bank.record(text) as run:
+            run.recall()
+            run.finish("done")
+        assert time.process_time() - began < 5
