@@ -13,6 +13,7 @@ from rbank_es.limits import tool_limits
 from rbank_es.ontology.prefixes import local_name
 from rbank_es.sparql.example_query import class_named, is_modelling
 from rbank_es.sparql.results import Answer, from_json, to_json
+from rbank_es.system.text_cuts import cut
 from rbank_es.text.spelled_words import apart, runs_of
 from rbank_es.tools.lookup.empty_results import hint_for
 from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary
@@ -25,7 +26,6 @@ from rbank_es.tools.runtime.tool_answers import (
     HANDLE,
     UNBOUNDED,
     AnswerBudget,
-    clip,
     from_zero,
     leading,
     shown_names,
@@ -247,8 +247,8 @@ class SparqlTools:
         shown = [
             {
                 "id": hit.id,
-                "title": clip(without_controls(hit.title), tool_limits.RELATED_TITLE_CHARS),
-                "desc": clip(without_controls(hit.desc), tool_limits.RELATED_DESC_CHARS),
+                "title": cut(without_controls(hit.title), tool_limits.RELATED_TITLE_CHARS),
+                "desc": cut(without_controls(hit.desc), tool_limits.RELATED_DESC_CHARS),
             }
             for hit in seen.hits
         ]
@@ -365,7 +365,7 @@ class QueryRunner:
             return
         width = UNBOUNDED if self._room.naive else tool_limits.FINDING_CHARS
         rows = [
-            {"code": each.code, "message": clip(each.message, width), "alternative": clip(each.alternative, width)}
+            {"code": each.code, "message": cut(each.message, width), "alternative": cut(each.alternative, width)}
             for each in findings
         ]
         self._room.put(body, name, rows, handle=handle)

@@ -30,9 +30,9 @@ from rbank_es.agents.skill_places import read_files, room_of, write_file
 from rbank_es.agents.skill_plan import Change, PlacePlan, ReadPlace, difference_of, plan
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, RBankError
-from rbank_es.events.items import truncate
 from rbank_es.law import State
 from rbank_es.limits import skill_limits
+from rbank_es.system.text_cuts import cut_words
 
 _AGENTS = "AGENTS.md"
 _TITLE_CHARS = 120
@@ -309,7 +309,7 @@ def _adopt(bank: Bank, place: Path, manifest: Manifest, source: _Source, by: str
 def _remembered(bank: Bank, own: Own, manifest: Manifest, source: _Source, by: str | None) -> PersonsWords:
     title, _, content = _SENTENCE.sub("\n", own.words, count=1).partition("\n")
     if len(title) > _TITLE_CHARS:
-        title, content = truncate(title, _TITLE_CHARS), own.words
+        title, content = cut_words(title, _TITLE_CHARS), own.words
     entry = source.state.items.get(own.item or "")
     try:
         made = bank.remember(

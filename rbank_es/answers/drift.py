@@ -15,10 +15,10 @@ from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionK
 from rbank_es.bank.drifted_texts import DriftedTerm, LearnedText, drifted, is_broken, named_terms, texts_at
 from rbank_es.data import LIGHTS
 from rbank_es.errors import QueryFailed
-from rbank_es.events.items import truncate
 from rbank_es.ontology.schema_changes import TermChange, gone_from, schema_changes
 from rbank_es.ontology.written_terms import BareNames
 from rbank_es.system.command_lines import whole_command
+from rbank_es.system.text_cuts import cut_words
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
@@ -119,7 +119,7 @@ def _command(reader: BankReader, text: LearnedText, terms: tuple[DriftedTerm, ..
     if text.kind == "guide":
         return whole_command("guide", [reader.command], "--ont NEW --lm MODEL --again")
     names = ", ".join(term.written for term in terms)
-    why = shlex.quote(truncate(f"It names what the ontology changed: {names}", limits.DRIFT_REASON_CHARS))
+    why = shlex.quote(cut_words(f"It names what the ontology changed: {names}", limits.DRIFT_REASON_CHARS))
     return whole_command("retract", [reader.command, text.id], f"--because {why}")
 
 

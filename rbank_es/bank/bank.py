@@ -30,7 +30,7 @@ from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.ids import erasing_of
 from rbank_es.bank.item_acts import ItemActs
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank
-from rbank_es.events.items import Item, truncate
+from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.events.short_repr import Shown
 from rbank_es.log import Erasing, Erasure
@@ -38,6 +38,7 @@ from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
 from rbank_es.system.registry import Registry
 from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.text_cuts import cut_words
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
@@ -180,11 +181,11 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         return msgspec.convert({**named, "tags": msgspec.json.decode(row["tags"])}, Item)
 
     def quote(self, item_id: str, max_chars: int = limits.QUOTE_CHARS, *, point: str | int | None = None) -> str:
-        """Return the beginning of an item's content, as `truncate` does. Raises `NotInBank`."""
+        """Return the beginning of an item's content, as `cut_words` does. Raises `NotInBank`."""
         if max_chars < 1:
             raise BadInput(f"max_chars is {max_chars}; it must be at least 1")
         with self._view(point) as view:
-            return truncate(self._in_full(view, item_id).content, max_chars)
+            return cut_words(self._in_full(view, item_id).content, max_chars)
 
     # ---------------------------------------------------------------- erasing
 

@@ -18,6 +18,7 @@ from rbank_es.context.layer import ContextRequest, Section, pack_sections, read_
 from rbank_es.context.layer_text import LayerText
 from rbank_es.events import ArtifactMaterialised
 from rbank_es.policies.packed_text import Packed, checked_budget, plain
+from rbank_es.system.text_cuts import cut
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -95,7 +96,7 @@ def latest_guide(bank: Bank, ontology: str | None, point: str | int | None = Non
 
 
 def _section(part: _Part, longest: int) -> Section:
-    shown = [whole_words(one, longest) or one[: longest - 1] + "…" for one in part.sentences]
+    shown = [whole_words(one, longest) or cut(one, longest) for one in part.sentences]
     if _SUMMARY.match(part.title):
         return Section("- ", shown, " ", fewest=None, name="the summary")
     title = whole_words(part.title, limits.CONTEXT_TITLE_CHARS)

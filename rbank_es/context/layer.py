@@ -23,6 +23,7 @@ from rbank_es.context.layer_text import LayerText
 from rbank_es.errors import BadContextFile, BadInput, LimitExceeded
 from rbank_es.policies.packed_text import Packed, checked_budget, fair_shares
 from rbank_es.system.given_file import read_given
+from rbank_es.system.text_cuts import ELLIPSIS
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 Preset = Literal["full", "lean"]
 CuratedKind = Literal["constraint", "anti_pattern", "rubric"]
 
-ELLIPSIS = "…"
 
 # A full stop that ends an abbreviation or numbers a list ends no sentence.
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]*\s+(?=[^\sa-z])")

@@ -15,6 +15,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events.text_gate import utf8
+from rbank_es.system.text_cuts import cut
 
 Source = Literal["success", "failure", "seed", "contrastive", "pattern", "principle", "episode"]
 """Where an item comes from. `principle` and `episode` serve the judge and are never returned to an agent."""
@@ -31,20 +32,11 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]
 """Characters that steer what shows a text, apart from line feed and tab."""
 
 
-def truncate(text: str, max_chars: int) -> str:
-    """Return the beginning of a text in at most `max_chars` characters, ended between words by `…` if it is shorter."""
-    if len(text) <= max_chars:
-        return text
-    room = text[: max_chars - 1]
-    space = max(room.rfind(" "), room.rfind("\n"))
-    return (room[:space] if space > max_chars // 2 else room).rstrip() + "…"
-
-
 def one_line(text: str, chars: int) -> str:
     """Return a text on one line, of at most `chars` characters, without controls."""
     # Four times the limit leaves enough after white space is collapsed, and bounds the work.
     text = " ".join(without_controls(text[: 4 * chars]).split())
-    return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"
+    return cut(text, chars)
 
 
 def without_controls(text: str) -> str:

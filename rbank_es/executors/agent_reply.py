@@ -34,16 +34,6 @@ class Unreadable(NamedTuple):
     code: Fault = "unreadable"
 
 
-def shorten(output: str, most_chars: int) -> str:
-    """Return an output as a prompt shows it: whole, or head and tail with the number of characters between."""
-    if len(output) <= most_chars:
-        return output
-    head = most_chars // 2
-    tail = most_chars - head
-    left_out = f"\n... ({len(output) - most_chars:,} characters left out) ...\n"
-    return output[:head] + left_out + (output[-tail:] if tail else "")
-
-
 def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int, giving_way: GivingWay) -> tuple[Any, int]:
     """Call `ask_with(left_out)` until the prompt fits: each retry shortens half of the remaining history.
 

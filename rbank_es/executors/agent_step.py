@@ -31,6 +31,7 @@ from rbank_es.models.reply_syntax import whole_members
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost
 from rbank_es.sandbox.session import SandboxSettings
 from rbank_es.sandbox.step_outcome import ERROR, Measures, SubmissionRefused
+from rbank_es.system.text_cuts import cut, cut_middle
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
@@ -42,8 +43,6 @@ NO_OUTPUT = "(no output - did you forget to print?)"
 """What an agent is shown of a step that printed nothing (source: dspy.RLM)."""
 
 NO_CODE = f"{ERROR}There was no code in your reply. Write Python code to go on, and SUBMIT to end."
-
-_GAP_CHARS = 80  # room for the line that replaces what is left out
 
 
 class AgentTask(dspy.Signature):
@@ -118,7 +117,7 @@ def ask(predict: Any, **inputs: Any) -> Any:
         return predict(**inputs)
     except AdapterParseError as error:
         reply, most = str(error.lm_response or ""), limits.REPLY_SHOWN_CHARS
-        return Unreadable(reply if len(reply) <= most else reply[:most] + "…", _reason(error, predict))
+        return Unreadable(cut(reply, most), _reason(error, predict))
     except LmFailed as failure:
         if failure.code not in NO_ANSWER:
             raise
@@ -243,18 +242,15 @@ def _outcome_of(result: Any) -> CodeOutcome:
         submission = Submission.of(result.output)
         return CodeOutcome(submission.output, Measures(), submission=submission)
     printed = "\n".join(map(str, result)) if isinstance(result, list) else str(result or "")
-    return CodeOutcome(_truncate(encodable(printed)) or NO_OUTPUT, Measures(stdout_chars=len(printed)))
+    return CodeOutcome(_cut(printed) or NO_OUTPUT, Measures(stdout_chars=len(printed)))
 
 
 def _failure(message: str, fault: Fault) -> CodeOutcome:
-    return CodeOutcome(_truncate(encodable(ERROR + message)), Measures(), fault=fault)
+    return CodeOutcome(_cut(ERROR + message), Measures(), fault=fault)
 
 
-def _truncate(output: str) -> str:
-    if len(output) <= sandbox_limits.OTHER_OUTPUT_CHARS:
-        return output
-    half = (sandbox_limits.OTHER_OUTPUT_CHARS - _GAP_CHARS) // 2
-    return f"{output[:half]}\n... {len(output) - 2 * half:,} characters left out ...\n{output[-half:]}"
+def _cut(output: str) -> str:
+    return cut_middle(encodable(output), sandbox_limits.OTHER_OUTPUT_CHARS)
 
 
 def sandbox_settings(bounds: RunBounds) -> SandboxSettings:

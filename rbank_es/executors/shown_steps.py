@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es import limits
-from rbank_es.executors.agent_reply import shorten
 from rbank_es.executors.run_step import RunStep, repeated_by, stall_of
 from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.models.prompt import unmarked
 from rbank_es.models.scripted_model import rendered
 from rbank_es.sparql.example_query import example_class, example_query
+from rbank_es.system.text_cuts import cut_middle
 
 if TYPE_CHECKING:
     from rbank_es.executors.executor import RunLimits
@@ -72,7 +72,7 @@ class ShownSteps:
         if not step.code:
             began = " ".join(unmarked(step.reasoning).split())[: limits.STEP_LINE_CHARS]
             return f"Step {step.index}: {unmarked(step.output)}" + (f" It began: {began}" if began else "")
-        output = shorten(step.output, self._limits.output_chars)
+        output = cut_middle(step.output, self._limits.output_chars)
         return f"{self._said(step)}Step {step.index} gave:\n{unmarked(output)}"
 
     def _said(self, step: RunStep) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits as lim
 from rbank_es.errors import LmFailed
-from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer, shorten
+from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
 from rbank_es.executors.reply_calls import Call, calls_of
 from rbank_es.executors.run_step import Fault, RunStep, repeated_by
@@ -25,6 +25,7 @@ from rbank_es.limits import reply_limits
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.lm_request import CUT, LmMessage, LmResponse, Tool
 from rbank_es.sandbox.step_outcome import ERROR
+from rbank_es.system.text_cuts import cut, cut_middle
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
@@ -227,9 +228,7 @@ class _Conversation:
 
 
 def _unreadable(reply: str, why: str, code: Fault = "unreadable") -> Unreadable:
-    most = lim.REPLY_SHOWN_CHARS
-    shown = reply if len(reply) <= most else f"{reply[:most]}…"
-    return Unreadable(shown, f"Your reply could not be read: {why}. {_NEXT}", code)
+    return Unreadable(cut(reply, lim.REPLY_SHOWN_CHARS), f"Your reply could not be read: {why}. {_NEXT}", code)
 
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
@@ -241,14 +240,14 @@ def _turn(index: int, given: LmResponse, made: Sequence[tuple[Call, CallOutcome]
     said, told = list[dict[str, Any]](), list[dict[str, Any]]()
     # Calls that were written out as text are shown as calls.
     if given.calls_tools and given.text.strip():
-        said.append({"type": "text", "text": shorten(given.text, output_chars)})
+        said.append({"type": "text", "text": cut_middle(given.text, output_chars)})
     for number, (call, outcome) in enumerate(made, 1):
         # Nine letters and digits: one family of models takes no other.
         name = _OTHER.sub("_", call.name)[: reply_limits.TOOL_NAME_CHARS] or "_"
         of_call = {"id": f"s{index:04d}c{number:03d}", "name": name}
         more = {"continuation": call.continuation} if call.continuation else {}
         said.append({"type": "tool_call", **of_call, "input": call.arguments, **more})
-        text = {"type": "text", "text": shorten(outcome.output, output_chars)}
+        text = {"type": "text", "text": cut_middle(outcome.output, output_chars)}
         told.append({"type": "tool_result", **of_call, "content": [text]})
     continuation = given.message.continuation
     return LmMessage(role="assistant", parts=said, continuation=continuation), LmMessage(role="tool", parts=told)

@@ -23,6 +23,7 @@ from rbank_es.law import BIRTHS, ConsolidationPolicy
 from rbank_es.law.decisions import append_decided
 from rbank_es.models.replies import DISOWNED, RETRACTION, ModelReply, ReplyReading
 from rbank_es.models.reply_syntax import ReplySection, Span, label, means_nothing
+from rbank_es.system.text_cuts import cut_words
 
 Flaw = Literal["not_an_object", "no_title", "no_content", "repeated", "too_many"]
 """Why an entry gives no item. `repeated`: an earlier entry has its title or its words."""
@@ -410,6 +411,4 @@ def shortened(text: str, most: int) -> str:
     ends = [mark.end() for mark in _SENTENCE_END.finditer(text[: most + 1])] + [text.rfind("\n", 0, most)]
     if max(ends) >= most // 2:
         return text[: max(ends)].rstrip()
-    room = text[: most - 1]
-    space = room.rfind(" ")
-    return (room[:space] if space >= most // 2 else room).rstrip() + "…"
+    return cut_words(text, most)

@@ -16,7 +16,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.events import ConsolidationProposed, MemoriesExtracted, MemoryProposed, RunFinished, ToolCalled
-from rbank_es.events.items import JUDGE_SOURCES, Item, ItemText, truncate, without_controls
+from rbank_es.events.items import JUDGE_SOURCES, Item, ItemText, without_controls
 from rbank_es.events.memory_events import ExtractionKind
 from rbank_es.extraction.candidates import Extraction, clean_tags, one_line, read_answer, says_something
 from rbank_es.extraction.extractors import PASSING
@@ -27,6 +27,7 @@ from rbank_es.models.prompt_table import PROPOSALS, WHY_NONE, prompt_for
 from rbank_es.models.replies import ModelReply
 from rbank_es.policies import SuccessFailure, governing
 from rbank_es.policies.admission import AGENT_WORDS, TOOL_QUERIES
+from rbank_es.system.text_cuts import cut_words
 from rbank_es.tools.runtime.tool_family import tools_named_as
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def read_proposals(text: ModelReply | str, extraction: str, found: Neighbours) -
                 action=read.action,
                 targets=targets,
                 by=PROPOSER,
-                why=truncate(one_line(read.why), limits.JUDGE_REASON_CHARS),
+                why=cut_words(one_line(read.why), limits.JUDGE_REASON_CHARS),
             )
     return list(made.values())
 
@@ -254,4 +255,4 @@ def _listed(candidates: Sequence[Item], found: Neighbours) -> str:
 
 
 def _shown(item: Item) -> str:
-    return f"{one_line(item.title)}: {truncate(one_line(item.content), limits.MERGE_SHOWN_CHARS)}"
+    return f"{one_line(item.title)}: {cut_words(one_line(item.content), limits.MERGE_SHOWN_CHARS)}"

@@ -16,12 +16,13 @@ from rbank_es.judging.verdict_reply import LmReply, read_reply
 from rbank_es.models.adapter import signature_of
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.prompt import Message, Prompt, asked_again
-from rbank_es.models.prompt_room import ask_with_room, without_middle
+from rbank_es.models.prompt_room import ask_with_room
 from rbank_es.models.prompt_table import prompt_for
 from rbank_es.models.replies import ModelReply
 from rbank_es.policies import LmJudging
 from rbank_es.policies.run_policies import Strictness
 from rbank_es.sparql.results import row_line
+from rbank_es.system.text_cuts import cut, cut_middle
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -186,7 +187,7 @@ def _listed(findings: tuple[Finding, ...]) -> str:
 
 def within(text: str, chars: int) -> str:
     """Return a text truncated in its middle; `none` for an empty one."""
-    return (text.strip() or NONE) if len(text) <= chars else without_middle(text, chars)
+    return (text.strip() or NONE) if len(text) <= chars else cut_middle(text, chars)
 
 
 def _reply(lms: Lms, asked: dict[str, str], prompt: Prompt) -> LmReply:
@@ -289,7 +290,7 @@ def _items(bank: Bank, ids: list[str], position: int) -> list[Item]:
 
 def _packed(items: list[Item]) -> str:
     text = "\n".join(map(_line, items))
-    return (text if len(text) <= limits.JUDGE_MEMORY_CHARS else text[: limits.JUDGE_MEMORY_CHARS - 1] + "…") or NONE
+    return cut(text, limits.JUDGE_MEMORY_CHARS) or NONE
 
 
 def _line(item: Item) -> str:

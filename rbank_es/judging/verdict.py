@@ -9,6 +9,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import RunJudged
 from rbank_es.events.run_events import JudgeKind, Purpose, VerdictValue, judge_label
+from rbank_es.system.text_cuts import cut
 
 if TYPE_CHECKING:
     from rbank_es.judging.result_comparison import ResultDifference
@@ -124,5 +125,4 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def bounded(reason: str) -> str:
     """Return a reason truncated to `JUDGE_REASON_CHARS`, with `…` where it was truncated."""
-    text = reason.strip()
-    return text if len(text) <= limits.JUDGE_REASON_CHARS else text[: limits.JUDGE_REASON_CHARS - 1] + "…"
+    return cut(reason.strip(), limits.JUDGE_REASON_CHARS)

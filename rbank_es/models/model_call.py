@@ -14,6 +14,7 @@ from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
 from rbank_es.models.lm_request import LmRequest, LmResponse
 from rbank_es.system.error_hints import MODEL_HINTS
+from rbank_es.system.text_cuts import cut
 
 
 class Question(NamedTuple):
@@ -95,5 +96,4 @@ def said_by(message: str) -> str:
     """Return a provider's message in one bounded line, behind a colon; empty for none."""
     # Redact before truncating: half a key would escape redaction.
     words = " ".join(redact(message, secrets()).split())
-    most = limits.ENDPOINT_MESSAGE_CHARS
-    return f": {words[:most]}{'…' if len(words) > most else ''}" if words else ""
+    return f": {cut(words, limits.ENDPOINT_MESSAGE_CHARS)}" if words else ""

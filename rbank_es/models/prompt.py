@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from rbank_es import limits
+from rbank_es.system.text_cuts import cut
 
 _HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _STRUCTURE = "All interactions will be structured in the following way, with the appropriate values filled in."
@@ -98,9 +99,8 @@ def asked_again(messages: Sequence[Message], reply: str, wrong: str) -> list[Mes
     All that was said stays as it was, so that a provider's cache of the beginning holds, and no request is made twice.
     """
     most = limits.SHOWN_AGAIN_CHARS
-    said = reply if len(reply) <= most else f"{reply[:most]}…"
-    told = f"{wrong if len(wrong) <= most else f'{wrong[:most]}…'} Answer again, in the same form."
-    return [*messages, {"role": "assistant", "content": said}, {"role": "user", "content": told}]
+    told = f"{cut(wrong, most)} Answer again, in the same form."
+    return [*messages, {"role": "assistant", "content": cut(reply, most)}, {"role": "user", "content": told}]
 
 
 def _unbounded(schema: Any) -> Any:

@@ -7,21 +7,12 @@ from typing import TypeVar
 
 from rbank_es.errors import LmFailed
 from rbank_es.limits import reply_limits
+from rbank_es.system.text_cuts import cut_middle
 
 Answer = TypeVar("Answer")
 
 TOO_LONG = frozenset({"context_too_long", "request_too_long"})
 """Failures after which a shorter prompt may succeed."""
-
-_NOTE_CHARS = 40
-
-
-def without_middle(text: str, chars: int) -> str:
-    """Return a text in at most `chars` characters, with a note in the place of what is left out of its middle."""
-    if len(text) <= chars:
-        return text
-    half = (chars - _NOTE_CHARS) // 2
-    return f"{text[:half]}\n… ({len(text) - 2 * half:,} characters left out) …\n{text[-half:]}"
 
 
 def ask_with_room(given: Mapping[str, str], ask: Callable[[Mapping[str, str]], Answer]) -> Answer:
@@ -36,4 +27,4 @@ def ask_with_room(given: Mapping[str, str], ask: Callable[[Mapping[str, str]], A
         except LmFailed as failure:
             if failure.code not in TOO_LONG or len(given[longest]) <= reply_limits.GIVEN_TEXT_LEAST_CHARS:
                 raise
-        given = {**given, longest: without_middle(given[longest], len(given[longest]) // 2)}
+        given = {**given, longest: cut_middle(given[longest], len(given[longest]) // 2)}

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rbank_es import limits
-from rbank_es.events.items import Item, Polarity, truncate
+from rbank_es.events.items import Item, Polarity
 from rbank_es.policies.excerpt import excerpt
 from rbank_es.policies.packed_text import Packed, checked_budget, counted, fair_shares, plain
 from rbank_es.policies.words import query_words
+from rbank_es.system.text_cuts import cut_words
 
 HEADING = "# Procedures (quoted from earlier runs: advice, not orders)"
 
@@ -89,7 +90,7 @@ def _quote(item: Item, chars: int, wanted: Sequence[str]) -> str:
     start = item_start(item) + (f"{title}. " if title and content else title)
     room = chars - len(start)
     if room < min(len(content), limits.CONTEXT_ITEM_LEAST_CHARS):
-        return truncate(start + content, chars)
+        return cut_words(start + content, chars)
     return start + excerpt(content, wanted, room)
 
 

@@ -16,6 +16,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events.short_repr import Shown
 from rbank_es.ontology.rdf_names import RDF, XSD
+from rbank_es.system.text_cuts import cut
 
 if TYPE_CHECKING:
     from pyoxigraph import BlankNode, NamedNode, Triple
@@ -267,6 +268,5 @@ def _cell_text(cell: Cell | None) -> str:
     if cell is None:
         return "-"
     text = {"iri": f"<{cell.value}>", "bnode": "[]"}.get(cell.kind, cell.value)
-    line = " ".join(text.split())
-    short = line if len(line) <= limits.JUDGE_VALUE_CHARS else line[: limits.JUDGE_VALUE_CHARS - 1] + "…"
+    short = cut(" ".join(text.split()), limits.JUDGE_VALUE_CHARS)
     return f"{short}@{cell.lang}" if cell.lang else short

@@ -47,12 +47,13 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.bank_events import PolicyKind
-from rbank_es.events.items import Item, truncate
+from rbank_es.events.items import Item
 from rbank_es.law import fold
 from rbank_es.log import EMPTY, Head
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import SegmentCorruption
 from rbank_es.policies import policy_of
+from rbank_es.system.text_cuts import cut_words
 from rbank_es.testing import SECRET, at_once, event_id, forms_of, note
 from tests.faults.disk import Quick
 
@@ -387,7 +388,7 @@ class TestItems:
     )
     def test_truncated(self, text: str, size: int, expected: str) -> None:
         """Between words where there is a word's end in the second half."""
-        assert truncate(text, size) == expected
+        assert cut_words(text, size) == expected
 
 
 class TestFollowing:

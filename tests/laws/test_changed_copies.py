@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import NoteLogged, RunFinished, RunJudged, RunStarted
-from rbank_es.events.items import one_line, truncate, without_controls
+from rbank_es.events.items import one_line, without_controls
 from rbank_es.events.visible_text import visible, without_hidden
 from rbank_es.extraction import candidates
 from rbank_es.extraction.candidates import read_answer, usable
@@ -22,6 +22,7 @@ from rbank_es.extraction.judged_run import clip
 from rbank_es.log.folded_text import folded
 from rbank_es.log.sought_words import CUT, NORMALISED, SoughtWords
 from rbank_es.policies.packed_text import plain
+from rbank_es.system.text_cuts import cut_words
 
 WRITERS: dict[str, Callable[[str], str]] = {
     "a title of an extraction": candidates.one_line,
@@ -92,12 +93,12 @@ def test_the_changed_copy_leads_to_the_text_as_it_was(words: str, through: list[
 
 LONG = "Renée Müller of Harbour Lane 12 keeps the key of the lamp room, and is called at night. " * 6
 CUTS: dict[str, Callable[[str], str]] = {
-    "an item": lambda text: truncate(text, 300),
+    "an item": lambda text: cut_words(text, 300),
     "a line of an item": lambda text: one_line(text, 300),
     "an extraction": lambda text: candidates.shortened(text.replace(".", ";"), 120).replace(";", "."),
     "a judged run": lambda text: clip(text, 300),
-    "an extraction, decomposed": lambda text: unicodedata.normalize("NFD", truncate(text, 300)),
-    "a prompt in JSON": lambda text: json.dumps(truncate(text, 300)),
+    "an extraction, decomposed": lambda text: unicodedata.normalize("NFD", cut_words(text, 300)),
+    "a prompt in JSON": lambda text: json.dumps(cut_words(text, 300)),
     "three dots": lambda text: f"{text[:90]} ...",
     "an end": lambda text: f"…{text[-90:]}",
 }

@@ -27,10 +27,10 @@ from rbank_es.events import (
     RunStarted,
     ToolCalled,
 )
-from rbank_es.events.items import truncate
 from rbank_es.law import counted_uses, usage
 from rbank_es.limits import answer_limits, page_limits
 from rbank_es.page.page_answer import PageAnswers
+from rbank_es.system.text_cuts import cut_words
 from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command
 from tests.effort import one_in
@@ -64,7 +64,7 @@ def test_runs_are_those_of_the_fold_with_the_sums_of_their_events(bank: Bank, ev
     rows = ask(bank, "runs", at, sort="-started_seq", limit=200)["runs"]
     started = [event for event in past if isinstance(event, RunStarted)]
     assert [(row["run"], row["started_seq"], row["task"]) for row in rows] == [
-        (event.run, event.seq, truncate(str(event.task), 300)) for event in reversed(started)
+        (event.run, event.seq, cut_words(str(event.task), 300)) for event in reversed(started)
     ]
     for row in rows:
         run, own = row["run"], [event for event in past if getattr(event, "run", None) == row["run"]]
@@ -76,7 +76,7 @@ def test_runs_are_those_of_the_fold_with_the_sums_of_their_events(bank: Bank, ev
         if standing is not None:
             [judgment] = [event for event in own if event.seq == standing.seq]
             assert isinstance(judgment, RunJudged) or row["overruled"]
-            assert row["reason"] == truncate(judgment.reason, 300)  # type: ignore[attr-defined]
+            assert row["reason"] == cut_words(judgment.reason, 300)  # type: ignore[attr-defined]
         assert row["tool_calls"] == sum(isinstance(event, ToolCalled) for event in own)
         assert row["lm_calls"] == (len(calls) or None)
         assert row["tokens"] == (sum((c.tokens_in or 0) + (c.tokens_out or 0) for c in calls) if calls else None)

@@ -16,7 +16,7 @@ from rbank_es.events import Ref
 from rbank_es.events.items import Item
 from rbank_es.limits import tool_limits
 from rbank_es.tools.runtime import tool_answers
-from rbank_es.tools.runtime.tool_answers import ELLIPSIS, OK_CHARS, AnswerBudget, clip, encode, page, shown_names, size
+from rbank_es.tools.runtime.tool_answers import OK_CHARS, AnswerBudget, encode, page, shown_names, size
 from tests.tools.tool_sessions import session_for
 
 
@@ -120,13 +120,6 @@ def test_pages_of_tables_stay_within_the_budget_and_skip_nothing(rows: list[dict
         assert body["next_offset"] > offset
         offset = body["next_offset"]
     assert seen == len(rows)
-
-
-@given(TEXTS, st.integers(1, 50))
-def test_a_clipped_text_has_at_most_the_width_and_ends_with_the_mark(text: str, width: int) -> None:
-    shown = clip(text, width)
-    assert len(shown) <= width
-    assert shown == text or shown.endswith(ELLIPSIS)
 
 
 def test_a_text_leaves_room_for_the_lists_behind_it_to_the_character(bank: Bank) -> None:

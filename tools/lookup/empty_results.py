@@ -15,10 +15,10 @@ from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.parsed_query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
 from rbank_es.sparql.results import Row
+from rbank_es.system.text_cuts import cut
 from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
 from rbank_es.tools.lookup.term_names import reference
 from rbank_es.tools.runtime.result_page import value_of
-from rbank_es.tools.runtime.tool_answers import clip
 from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class _Hinter:
             return ""
         some = f"?s {reference(link.property)} ?v"
         values = self._probe(f"SELECT DISTINCT ?v WHERE {{ {some} }} ORDER BY ?v LIMIT {limits.NAMES_LISTED}")
-        shown = ", ".join(clip(value, tool_limits.HINT_VALUE_CHARS) for value in values)
+        shown = ", ".join(cut(value, tool_limits.HINT_VALUE_CHARS) for value in values)
         how = '; compare loosely: FILTER(CONTAINS(LCASE(STR(?v)), "…"))' if shown[:1] in "'\"" else ""
         return f"values of {self._short(link.property)} look like {shown}{how}" if values else ""
 

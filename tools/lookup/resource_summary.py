@@ -12,11 +12,12 @@ from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.results import Cell, Row
+from rbank_es.system.text_cuts import cut
 from rbank_es.text.stems import stems_in
 from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, tables_of
 from rbank_es.tools.lookup.term_names import TermNames, reference
 from rbank_es.tools.runtime.result_page import value_of
-from rbank_es.tools.runtime.tool_answers import AnswerBudget, clip
+from rbank_es.tools.runtime.tool_answers import AnswerBudget
 from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class ResourceQueries:
 
     def name(self, iri: str) -> str:
         """Return the short name of an IRI, as an answer about it shows it."""
-        return clip(self.names.shorten(iri), tool_limits.SHOWN_NAME_CHARS)
+        return cut(self.names.shorten(iri), tool_limits.SHOWN_NAME_CHARS)
 
     def kind(self, iri: str) -> Kind | None:
         """Return the kind of a thing; None if neither the schema nor the data know it."""
@@ -266,7 +267,7 @@ class ResourceQueries:
         if cell is None:
             return ""
         value = self.names.shorten(cell.value) if cell.kind == "iri" else value_of(cell)
-        return clip(value, self._width) if isinstance(value, str) and cell.kind != "iri" else value
+        return cut(value, self._width) if isinstance(value, str) and cell.kind != "iri" else value
 
     @property
     def _local(self) -> bool:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rbank_es.limits import tool_limits
 from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name
+from rbank_es.system.text_cuts import cut
 from rbank_es.text.spelled_words import composed, fold
 from rbank_es.tools.lookup.schema_tables import SchemaTables
 from rbank_es.tools.lookup.term_names import literal, reference
-from rbank_es.tools.runtime.tool_answers import clip
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source
@@ -33,7 +33,7 @@ def search(source: Source, tables: SchemaTables, text: str, most: int) -> list[T
 
 
 def _hit(tables: SchemaTables, score: float, kind: str, iri: str, label: str) -> TermHit:
-    shown = clip(label, tool_limits.SHOWN_LABEL_CHARS)
+    shown = cut(label, tool_limits.SHOWN_LABEL_CHARS)
     return TermHit(score, {"uri": tables.names.shorten(iri), "kind": kind, "label": shown})
 
 

@@ -17,10 +17,10 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.events import ContextBuilt, MemoriesRead, MemoriesRetrieved, WordsEmbedded, type_of
 from rbank_es.events.codec import encodable
-from rbank_es.events.items import truncate
 from rbank_es.law.memory import MEMORY_HANDLERS
 from rbank_es.limits import tool_limits
 from rbank_es.policies.excerpt import MARK, excerpt
+from rbank_es.system.text_cuts import cut_words
 from rbank_es.tools.runtime.tool_answers import largest, size
 from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 
@@ -232,7 +232,7 @@ def quoted(text: str, max_chars: int, room: int, words: Collection[str] = ()) ->
 
 
 def _truncated(text: str, chars: int) -> str:
-    return "" if chars < 1 else truncate(text, chars)
+    return "" if chars < 1 else cut_words(text, chars)
 
 
 def _most(longest: int, fits: Callable[[int], bool]) -> int | None:

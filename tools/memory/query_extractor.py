@@ -16,12 +16,13 @@ from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.events import MemoryProposed
 from rbank_es.events.codec import encodable
-from rbank_es.events.items import Item, one_line, truncate
+from rbank_es.events.items import Item, one_line
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.prefixes import Prefixes, local_name
 from rbank_es.ontology.rdf_names import LABELS
 from rbank_es.ontology.schema_model import Bound, PropertyInfo, Schema
 from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_leniently, parse_query
+from rbank_es.system.text_cuts import cut_words
 from rbank_es.tools.lookup.failure_hints import checks
 from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms, generalise
 
@@ -172,7 +173,7 @@ def guardrail(evidence: ProposalEvidence) -> Item | None:
     words = _scrubbed(evidence, pattern, terms)
     before = "\n\n".join(
         (
-            truncate(f"What went wrong: {fault}. {words}".strip(), tool_limits.PATTERN_REASON_CHARS),
+            cut_words(f"What went wrong: {fault}. {words}".strip(), tool_limits.PATTERN_REASON_CHARS),
             "This pattern failed:",
             "",
         )
@@ -182,7 +183,7 @@ def guardrail(evidence: ProposalEvidence) -> Item | None:
         [
             "",
             *filter(
-                None, (f"Check:\n{truncate(listed, tool_limits.PATTERN_CHECKS_CHARS)}", _prefixes(pattern, evidence))
+                None, (f"Check:\n{cut_words(listed, tool_limits.PATTERN_CHECKS_CHARS)}", _prefixes(pattern, evidence))
             ),
         ]
     )
@@ -191,7 +192,7 @@ def guardrail(evidence: ProposalEvidence) -> Item | None:
         f"Pitfall: {_aim(pattern, terms, room)}; {fault}",
         _content(before, pattern, after),
         "failure",
-        desc=truncate(f"{fault[0].upper()}{fault[1:]}: {_described(pattern)}.", limits.ITEM_DESC_CHARS),
+        desc=cut_words(f"{fault[0].upper()}{fault[1:]}: {_described(pattern)}.", limits.ITEM_DESC_CHARS),
         tags=("sparql", pattern.form.lower(), "pitfall", *pattern.features),
         domain=evidence.domain,
     )
@@ -206,7 +207,7 @@ def _aim(pattern: GeneralisedQuery, terms: Terms, room: int) -> str:
         aim = _aim_of(pattern, terms, most)
         if len(aim) <= room:
             return aim
-    return truncate(aim, room)
+    return cut_words(aim, room)
 
 
 def _aim_of(pattern: GeneralisedQuery, terms: Terms, most: int) -> str:
@@ -241,7 +242,7 @@ def _listed(iris: Sequence[str], name: Callable[[str], str], most: int) -> str:
 def _desc(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
     article = "An" if pattern.form[0] in "AEIOU" else "A"
     words = f"{article} {pattern.form} query {_described(pattern)}{_given_back(pattern, evidence)}."
-    return truncate(words, limits.ITEM_DESC_CHARS)
+    return cut_words(words, limits.ITEM_DESC_CHARS)
 
 
 def _described(pattern: GeneralisedQuery) -> str:
@@ -290,14 +291,14 @@ def _prefixes(pattern: GeneralisedQuery, evidence: ProposalEvidence) -> str:
     """Return lines for the prefixes that a query must declare: those of the ontology need none."""
     # Those of the ontology are declared wherever it is asked.
     own = {(prefix, namespace) for prefix, namespace in pattern.prefixes.items()} - set(evidence.prefixes.items())
-    return truncate(
+    return cut_words(
         "\n".join(f"PREFIX {prefix}: <{namespace}>" for prefix, namespace in sorted(own)),
         tool_limits.PATTERN_PREFIXES_CHARS,
     )
 
 
 def _content(before: str, pattern: GeneralisedQuery, after: str) -> str:
-    return before + truncate(pattern.text, limits.ITEM_CONTENT_CHARS - len(before) - len(after)) + after
+    return before + cut_words(pattern.text, limits.ITEM_CONTENT_CHARS - len(before) - len(after)) + after
 
 
 # ---------------------------------------------------------------- what went wrong

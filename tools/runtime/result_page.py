@@ -14,12 +14,12 @@ from rbank_es import limits
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.rdf_names import RDF, XSD
 from rbank_es.sparql.results import Answer, Cell, Row
+from rbank_es.system.text_cuts import cut
 from rbank_es.tools.runtime.tool_answers import (
     OK_CHARS,
     WIDTHS,
     Fit,
     body_of,
-    clip,
     clip_all,
     narrowed,
     shown_names,
@@ -81,7 +81,7 @@ def _slice(
         merged = _merged(kinds, names, row, shorten)
         # At most a third for kinds: those of many columns would leave no room for rows.
         shown_so_far = some(merged, room // 3)
-        shown, cut, cut_iri = _shown(names, row, tool_limits.CELL_CHARS)
+        shown, shortened, cut_iri = _shown(names, row, tool_limits.CELL_CHARS)
         needed = size(shown) + 1
         if needed + size(shown_so_far) > left:
             if kept:
@@ -90,7 +90,7 @@ def _slice(
             return body_of("rows", first, {"kinds": shown_so_far}, offset, len(answer.rows))
         kept.append(shown)
         kinds, shown_kinds, left = merged, shown_so_far, left - needed
-        clipped, truncated_iris = clipped + cut, truncated_iris or cut_iri
+        clipped, truncated_iris = clipped + shortened, truncated_iris or cut_iri
     return body_of("rows", Fit(kept, clipped, 0, truncated_iris), {"kinds": shown_kinds}, offset, len(answer.rows))
 
 
@@ -101,8 +101,8 @@ def _shown(names: Sequence[str], row: Row, width: int) -> tuple[dict[str, Any], 
         if cell is None:
             continue
         is_iri = cell.kind == "iri"
-        shown[name], cut = clip_all(value_of(cell), limits.ONTOLOGY_IRI_CHARS if is_iri else width)
-        clipped, cut_iri = clipped + cut, cut_iri or (is_iri and cut > 0)
+        shown[name], shortened = clip_all(value_of(cell), limits.ONTOLOGY_IRI_CHARS if is_iri else width)
+        clipped, cut_iri = clipped + shortened, cut_iri or (is_iri and shortened > 0)
     return shown, clipped, cut_iri
 
 
@@ -138,13 +138,13 @@ def kind_of(cell: Cell, shorten: Callable[[str], str] | None = None) -> str:
     if cell.kind != "literal":
         return cell.kind
     if cell.lang:
-        return clip(f"text@{cell.lang}", tool_limits.KIND_CHARS)
+        return cut(f"text@{cell.lang}", tool_limits.KIND_CHARS)
     if cell.datatype in _PLAIN:
         return "text"
     value = value_of(cell)
     if isinstance(value, bool):
         return "boolean"
-    return clip(_datatype(cell.datatype, shorten), tool_limits.KIND_CHARS) if isinstance(value, str) else "number"
+    return cut(_datatype(cell.datatype, shorten), tool_limits.KIND_CHARS) if isinstance(value, str) else "number"
 
 
 def _datatype(iri: str, shorten: Callable[[str], str] | None) -> str:

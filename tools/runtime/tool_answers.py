@@ -24,12 +24,10 @@ from rbank_es import limits
 from rbank_es.events import Ref
 from rbank_es.events.codec import encodable
 from rbank_es.limits import tool_limits
+from rbank_es.system.text_cuts import ELLIPSIS, cut
 from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
 
 Thing = TypeVar("Thing")
-
-ELLIPSIS = "…"
-"""The mark of a truncated text."""
 
 LEAST_CAP_CHARS = 150
 """Characters that the note about a truncation takes."""
@@ -277,15 +275,10 @@ def leading(values: Iterable[Thing], room: int, chars_of: Callable[[Thing], int]
     return kept
 
 
-def clip(text: str, width: int) -> str:
-    """Return the text in at most `width` characters, marked where it was truncated."""
-    return text if len(text) <= width else text[: width - 1] + ELLIPSIS
-
-
 def clip_all(value: Any, width: int) -> tuple[Any, int]:
     """Return the value with every text in it truncated (keys stay whole), and the number of truncated texts."""
     if isinstance(value, str):
-        return clip(value, width), int(len(value) > width)
+        return cut(value, width), int(len(value) > width)
     if isinstance(value, dict):
         pairs = {name: clip_all(part, width) for name, part in value.items()}
         return {name: part for name, (part, _) in pairs.items()}, sum(count for _, count in pairs.values())
@@ -408,10 +401,10 @@ class AnswerBudget:
 
     def _clipped(self, text: str, most: int, room: int) -> str:
         """Return the text in at most `most` characters and `room` of JSON; nothing if under 16 would stay."""
-        shown = text if self.naive else clip(text, most)
+        shown = text if self.naive else cut(text, most)
         while shown and size(shown) - 2 > room:
             # Step by step, because escapes make the JSON longer than the text by an unknown factor.
-            shown = clip(shown, len(shown) * 3 // 4)
+            shown = cut(shown, len(shown) * 3 // 4)
             if len(shown) < 16:
                 return ""
         return shown
@@ -434,7 +427,7 @@ class AnswerBudget:
         """Return a row with its label and comment truncated."""
         if self.naive or not any(len(row.get(name, "")) > most for name, most in _WORDS_CHARS.items()):
             return row
-        return {name: clip(part, _WORDS_CHARS[name]) if name in _WORDS_CHARS else part for name, part in row.items()}
+        return {name: cut(part, _WORDS_CHARS[name]) if name in _WORDS_CHARS else part for name, part in row.items()}
 
     @staticmethod
     def was_truncated(body: dict[str, Any]) -> bool:

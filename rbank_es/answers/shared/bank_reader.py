@@ -16,9 +16,9 @@ from rbank_es.answers.shared.question import BankAnswer, ListQuestion, Page
 from rbank_es.answers.shared.question_registry import question_kind
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.events.event import Text
-from rbank_es.events.items import truncate
 from rbank_es.system.progress import OnProgress
 from rbank_es.system.registry import checked_result
+from rbank_es.system.text_cuts import cut_words
 
 if TYPE_CHECKING:
     from rbank_es.bank.open_bank import OpenBank
@@ -193,7 +193,7 @@ def _deadline(seconds: int) -> OnProgress:
 
 def shortened(text: str | None, chars: int | None) -> str | None:
     """Return a text, or its beginning with `…` behind it in at most so many characters; None for None."""
-    return text if text is None or chars is None else truncate(text, chars)
+    return text if text is None or chars is None else cut_words(text, chars)
 
 
 # Once for a type: its annotations are evaluated, which took nine tenths of a list of 10,000 rows.

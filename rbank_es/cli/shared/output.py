@@ -19,6 +19,7 @@ import msgspec
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.events.visible_text import visible, visible_json
 from rbank_es.system.shown_locator import without_secrets
+from rbank_es.system.text_cuts import ELLIPSIS
 
 GAP = 2
 """Blanks between two columns of a table."""
@@ -34,7 +35,6 @@ PROGRESS_DELAY_S = 1.0
 REDRAW_S = 0.1
 BAR_COLUMNS = 30
 
-ELLIPSIS = "…"
 Cell = str | int | float | bool | None
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _STYLE = re.compile(rf"(\x1b\[(?:0|{'|'.join(_STYLES.values())})m)")

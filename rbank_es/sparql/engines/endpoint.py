@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, QueryFailed
+from rbank_es.system.text_cuts import cut
 
 if TYPE_CHECKING:
     import httpx
@@ -97,5 +98,4 @@ def readable(data: bytes) -> str:
     """Return the text of a message without markup and control characters, truncated to `ENDPOINT_MESSAGE_CHARS`."""
     text = _TAG.sub(" ", _NO_TEXT.sub(" ", data.decode("utf-8", "replace")))
     text = _UNSHOWABLE.sub(" ", html.unescape(text)).strip()
-    most = limits.ENDPOINT_MESSAGE_CHARS
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return cut(text, limits.ENDPOINT_MESSAGE_CHARS)

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple, NoReturn
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
+from rbank_es.system.text_cuts import cut
 
 Kind = Literal["iri", "name", "variable", "blank", "string", "language", "number", "word", "symbol", "end"]
 """`name` is a prefixed name, `word` a keyword or `a`, `true`, `false`."""
@@ -113,7 +114,7 @@ def refuse_at(token: Token, code: str, message: str, hint: str) -> NoReturn:
 
 def clipped(text: str) -> str:
     """Return a name as a message shows it, truncated to `limits.GIVEN_CHARS`."""
-    return text if len(text) <= limits.GIVEN_CHARS else text[: limits.GIVEN_CHARS - 1] + "…"
+    return cut(text, limits.GIVEN_CHARS)
 
 
 def is_iri_text(text: str) -> bool:
