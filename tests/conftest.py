@@ -22,6 +22,7 @@ settings.register_profile(
 )
 settings.load_profile("rbank-es")
 
+TESTS = Path(__file__).resolve().parent
 CACHE = Path(__file__).resolve().parents[1] / ".pytest_cache" / "rbank"
 """The cache of all tests: not that of whoever runs them. Parsed graphs stay from run to run."""
 os.environ["RBANK_CACHE"] = str(CACHE)
@@ -38,6 +39,9 @@ DESCRIPTORS = 16
 # To wait for the disk took 13 ms a test. A process that is killed leaves what it wrote, and power fails on simulated
 # disks alone.
 os.fsync = os.fdatasync = lambda descriptor: None
+
+QUICK_CASES = 4
+"""The cases of a table that the quick suite tries as a whole."""
 
 ID_CHARS = 80
 """The longest text that is the name of a case. Names go from process to process several times a test."""
@@ -58,6 +62,25 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name a case after the size of a long text: one of 17 MB costs seconds as a name, and nobody could select it."""
     return f"{argname} of {len(val):,}" if isinstance(val, str | bytes) and len(val) > ID_CHARS else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where all tests are collected, leave `QUICK_CASES` of each table quick, from its beginning to its end.
+
+    Whoever names files or tests gets every case of them. What is tried of each file of the project is about that file.
+    """
+    if [Path(each).name for each in config.args] != config.getini("testpaths"):
+        return
+    tables: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if "[" in item.name and item.path.parent != TESTS:
+            tables.setdefault((item.path, item.nodeid.partition("[")[0]), []).append(item)
+    for cases in tables.values():
+        quick = {index * len(cases) // QUICK_CASES for index in range(QUICK_CASES)}
+        for index, item in enumerate(cases):
+            if index not in quick:
+                item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:
