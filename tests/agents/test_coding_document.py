@@ -39,6 +39,7 @@ def test_the_page_is_short() -> None:
     assert len(PAGE.splitlines()) < 80
 
 
+@pytest.mark.slow
 def test_two_commands_lead_to_the_lesson_that_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     live_in(monkeypatch, tmp_path)
     place = tmp_path / "shop"

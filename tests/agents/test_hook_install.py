@@ -44,6 +44,7 @@ def prompt(cwd: Path, session: str = "s") -> dict[str, Any]:
     return {**sample("claude-code/UserPromptSubmit"), "session_id": session, "cwd": str(cwd)}
 
 
+@pytest.mark.slow
 def test_a_project_is_installed_and_its_bank_is_found_from_every_folder(home: Path, repository: Path) -> None:
     facts = command(home, repository / "src", "install", "claude-code", "--project", "--yes")
     bank = repository / ".rbank" / "bank"
@@ -157,6 +158,7 @@ def test_doctor_tells_what_is_installed_what_ran_and_whether_the_lesson_arrived(
     assert sample("claude-code/UserPromptSubmit")["prompt"] == PROMPT
 
 
+@pytest.mark.slow
 def test_doctor_says_that_the_last_prompt_got_no_answer_and_why(home: Path, repository: Path) -> None:
     command(home, repository, "install", "claude-code", "--project", "--yes")
     [bank] = repository.glob(".rbank/bank")

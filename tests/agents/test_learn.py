@@ -145,6 +145,7 @@ with Bank.create("memory:") as bank:
 """
 
 
+@pytest.mark.slow
 def test_a_recorder_and_learning_load_no_extra_and_no_sandbox() -> None:
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -96,6 +96,7 @@ async def whole_life(client: Client) -> str:
     return run
 
 
+@pytest.mark.slow
 def test_a_host_over_standard_input_and_output(place: Path) -> None:
     async def talk() -> str:
         async with Client(stdio(place), read_timeout_seconds=30) as client:

@@ -172,6 +172,7 @@ def test_a_test_is_a_verdict_on_the_runs_recorded_within_it(place: Path, workers
     assert f'<property name="rbank_run" value="{rows["right"].run}"' in (place / "out.xml").read_text()
 
 
+@pytest.mark.slow
 def test_without_the_option_nothing_is_recorded_and_the_fixture_is_a_bank_of_the_test_alone(place: Path) -> None:
     (place / "test_agent.py").write_text(
         "import sys\nLOADED = set(sys.modules)\n"

@@ -85,6 +85,7 @@ def built_s(bank: Bank) -> float:
     return processor_s(before_s)
 
 
+@pytest.mark.slow
 def test_decisions_that_end_ten_thousand_items_are_indexed_without_a_square_of_them(tmp_path: Path) -> None:
     """Each target was sought among all targets: 12 such decisions took 6 s of processor."""
     names = [f"item-{number}" for number in range(limits.NAMES)]
@@ -94,6 +95,7 @@ def test_decisions_that_end_ten_thousand_items_are_indexed_without_a_square_of_t
         assert built_s(bank) < 3
 
 
+@pytest.mark.slow
 def test_extractions_that_rely_on_one_run_are_indexed_without_a_square_of_them(tmp_path: Path) -> None:
     """The list of those that rely on the run was compared whole at each: 4,000 took 5 s of processor."""
     with Bank.create(tmp_path / "relying", unsafe_no_sync=True) as bank:
@@ -116,6 +118,7 @@ def written_elsewhere(place: Path, bank_id: str) -> None:
     segment.write_bytes(b"".join(b'%s,"crc":"%08x"}\n' % (body, crc32(body, seed_of(bank_id))) for body in bodies))
 
 
+@pytest.mark.slow
 def test_names_with_the_character_0_in_a_log_from_elsewhere_are_listed_whole(tmp_path: Path) -> None:
     """SQLite's JSON ends a text at it: `runs` of such a bank ended as a defect."""
     names = [f"{NUL}first", f"sec{NUL}ond", "sec", f"third{NUL}"]

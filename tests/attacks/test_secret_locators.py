@@ -230,6 +230,7 @@ ENGINE = Engine()
 '''
 
 
+@pytest.mark.slow
 def test_the_locators_of_another_engine_are_shown_recorded_and_cached_without_their_secrets(tmp_path: Path) -> None:
     install(tmp_path, "vault_engine", ENGINE)
     place, other = f"vault://u:{SECRET}@h/one", f"vault://u:{SECRET}@h/two"

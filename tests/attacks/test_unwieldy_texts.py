@@ -104,6 +104,7 @@ pieces = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(pieces, max_size=4).map("".join))
 @example("a" * 32_767 + "é")
 @settings(max_examples=examples(60))

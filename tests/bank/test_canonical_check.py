@@ -104,6 +104,7 @@ def test_each_slip_of_a_writer_is_listed_and_none_without_it(bank: Bank, slip: s
     assert [(f"{each.kind} {each.name}", each.seq) for each in found.slips] == [(slip, seq)]
 
 
+@pytest.mark.slow
 def test_a_policy_in_force_that_this_release_does_not_know_is_named_and_fails_only_if_asked(tmp_path: Path) -> None:
     unknown = PolicyChoice(kind="forgetting", name="lru", version=9)
     with Bank.create(tmp_path / "bank") as made:

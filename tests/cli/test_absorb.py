@@ -25,6 +25,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_it_says_what_came_and_under_which_names(place: Path) -> None:
     out = run("absorb", "notes", "ann", "--by", "me", cwd=place).out
     for words in (
@@ -137,6 +138,7 @@ def test_what_waits_for_a_fast_clock_is_said_and_comes_later(place: Path) -> Non
     ] > 2
 
 
+@pytest.mark.slow
 def test_another_banks_erasures_are_listed_and_carried_out_only_if_asked_for(place: Path) -> None:
     run("fork", "ann", "mirror", cwd=place)
     run("erase", "mirror", "--item", HEIGHT.id, "--yes", cwd=place)

@@ -70,6 +70,7 @@ def test_a_missing_dspy_is_told_with_what_to_install(
     }
 
 
+@pytest.mark.slow
 def test_a_missing_deno_is_told_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

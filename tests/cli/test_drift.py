@@ -104,6 +104,7 @@ def test_people_read_the_changes_and_the_proposals(made: Path) -> None:
         assert words in said
 
 
+@pytest.mark.slow
 def test_a_proposal_can_be_typed_and_nothing_is_done_before_that(facts: Any, place: Path) -> None:
     with Bank.open(place / "logs" / "notes") as bank:
         assert bank.position == facts["position"]

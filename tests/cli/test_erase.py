@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rbank_es.events.items import Item
 from tests.cli.kilns import ITEM, log_bytes
 from tests.cli_runner import fails, on_terminal, run
@@ -66,6 +68,7 @@ def test_erase_a_text_wherever_it_stands(place: Path) -> None:
     assert "8" in fails("erase", "notes", "--text", "-", "--yes", cwd=place, stdin="yes")
 
 
+@pytest.mark.slow
 def test_erase_in_a_bank_of_an_experiment_names_the_folder_around_it(place: Path) -> None:
     """Suite, other banks, results and pages have the words too, and it reaches none of them."""
     folder = place / "trials" / "E1"
@@ -92,6 +95,7 @@ def test_erase_needs_exactly_one_thing(place: Path) -> None:
     assert "'99'" in fails("erase", "notes", "--event", "99", cwd=place)
 
 
+@pytest.mark.slow
 def test_erase_asks_on_a_terminal(place: Path) -> None:
     """On a terminal it lists, asks, and does nothing unless the answer is yes."""
     before = log_bytes(place)

@@ -169,6 +169,7 @@ def add():
 '''
 
 
+@pytest.mark.slow
 def test_a_policy_that_returns_anything_else_is_named_with_its_package(tmp_path: Path) -> None:
     install(tmp_path, "lying", LYING.replace("KIND", "pass"))
     with Bank.create(tmp_path / "b") as bank:

@@ -42,6 +42,7 @@ def test_a_view_has_the_rows_of_its_answer(name: str, point: str) -> None:
         assert found.columns == row.__struct_fields__ and not found.truncated
 
 
+@pytest.mark.slow
 def test_numbers_are_those_of_the_answers(moment: Moment) -> None:
     runs, items = list(moment.runs()), list(moment.items())
     counted = Counter((run.model, run.verdict) for run in runs)
@@ -138,6 +139,7 @@ def test_what_takes_too_much_memory_is_ended(moment: Moment) -> None:
     assert failed.value.code == "out_of_memory"
 
 
+@pytest.mark.slow
 def test_rows_and_characters_are_bounded(moment: Moment) -> None:
     few = query_sql(moment.ask, "SELECT seq FROM events ORDER BY seq", rows=3)
     assert few.rows == [(1,), (2,), (3,)] and few.truncated
@@ -149,6 +151,7 @@ def test_rows_and_characters_are_bounded(moment: Moment) -> None:
 SQL = "SELECT run, verdict, tokens, cost_usd, started_at, sure FROM runs ORDER BY run"
 
 
+@pytest.mark.slow
 def test_json_csv_and_parquet_have_the_same_rows(tmp_path: Path, moment: Moment) -> None:
     rows = [(r.run, r.verdict, r.tokens, r.cost_usd, r.started_at, r.sure) for r in moment.runs(sort="run")]
     shown = run("query", SAMPLE, SQL, "--json", cwd=tmp_path).json

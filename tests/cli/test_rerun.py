@@ -84,6 +84,7 @@ def test_a_difference_is_shown_and_is_exit_code_1(place: Path, tampered: Path, r
     assert told["runs"][0]["difference"]["recorded"] == "'Nothing.'"
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_run_again_is_exit_code_2(place: Path, runs: tuple[str, ...]) -> None:
     assert "it was imported" in " ".join(cli.run("rerun", "./bank", "old", cwd=place, code=2).out.split())
     told = cli.run("rerun", "./bank", runs[0], "old", "--json", cwd=place, code=2).json

@@ -103,6 +103,7 @@ def finished(once: Finished, tmp_path: Path) -> Finished:
 # ---------------------------------------------------------------- a loop
 
 
+@pytest.mark.slow
 def test_a_loop_notes_the_head_after_each_task(finished: Finished) -> None:
     """Each line holds; a file that can't be written is refused before the first task."""
     place = finished.place
@@ -224,6 +225,7 @@ def test_one_question_needs_no_file(place: Path) -> None:
     assert result["task"].startswith("task-") and result["answer"] == "nine"
 
 
+@pytest.mark.slow
 def test_a_loop_that_left_runs_unjudged_exits_with_1_and_names_the_command_that_goes_on(place: Path) -> None:
     """It exited with 0, and nobody saw that nothing had been learned."""
     (place / "mute.toml").write_text(
@@ -547,6 +549,7 @@ def test_at_the_end_runs_are_counted_by_why_they_ended_with_what_to_do_about_the
 # ---------------------------------------------------------------- a model over HTTP
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_is_asked_over_http_and_its_key_is_nowhere(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_show_tells_everything_about_a_run(place: Path) -> None:
     assert "not judged" in run("show", "notes@8", "r1", cwd=place).out
 
 
+@pytest.mark.slow
 def test_lessons_that_were_recalled_and_not_sent_are_named(place: Path) -> None:
     """In `show`, in the rows of runs, and in health with its denominator; an end that says nothing counts nowhere."""
     ends = [{"recall_sent": False, "recall_unsent": ["0123abcd4567"]}, {"recall_sent": True}, {}]
@@ -188,6 +189,7 @@ def test_diff_takes_any_point_and_goes_to_the_newest_and_counts_the_runs_that_be
     assert ("runs changed" in said) == (len(new) < len(found["runs"]))
 
 
+@pytest.mark.slow
 def test_diff_names_the_setting_of_a_policy_that_differs_and_another_policy_by_its_name(sample: Path) -> None:
     run("fork", "sample", "trial", cwd=sample)
     changes = ("--set", "retrieval.k_success=2", "--set", "consolidation=append")

@@ -255,6 +255,7 @@ def test_mixtures_are_refused_with_one_sentence(place: Path) -> None:
 # ---------------------------------------------------------------- files left out
 
 
+@pytest.mark.slow
 def test_each_face_goes_on_without_unreadable_files_and_names_them(place: Path) -> None:
     with pytest.warns(Notice) as told:
         loaded = load_ontology("mixed", skip_unreadable=True)

@@ -29,6 +29,7 @@ def test_items_go_out_and_come_back(place: Path) -> None:
     assert {item["title"] for item in run("export", "notes@9", "--format", "items", cwd=place).json} == {ITEM["title"]}
 
 
+@pytest.mark.slow
 def test_events_go_out_and_come_back_with_the_same_digests(sample: Path) -> None:
     """A bank made from exported events has the digests of the original."""
     run("export", "sample", "--format", "events", "-o", "events.jsonl", cwd=sample)

@@ -6,11 +6,14 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from rbank_es.bank import Bank
 from tests.cli.kilns import NOTE, vouch
 from tests.cli_runner import fails, run
 
 
+@pytest.mark.slow
 def test_verify_proves_noted_heads_and_recorded_retrievals(sample: Path) -> None:
     """A sound log, all noted heads, all recorded searches: exit code 0. A head that doesn't hold: 1."""
     seen = run("verify", "sample", "--retrievals", "--json", cwd=sample).json

@@ -54,6 +54,7 @@ def runs_projected(cwd: Path) -> int:
         return count
 
 
+@pytest.mark.slow
 def test_watch_applies_what_a_second_process_appends(place: Path, watching: subprocess.Popen[bytes]) -> None:
     """Each append shows up with its types and is in the read models when it is printed; Ctrl-C ends it with 0."""
     for number in range(1, 4):

@@ -118,6 +118,7 @@ def test_the_question_gives_what_the_command_prints(made: Path) -> None:
             bank.at(200).whatif(**given, until=300)
 
 
+@pytest.mark.slow
 def test_several_policies_are_columns_of_one_table(made: Path) -> None:
     lines = run(
         "whatif", "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2", cwd=made

@@ -69,6 +69,7 @@ def test_every_command_fits_the_terminal(line: str, columns: int, tmp_path: Path
     assert printed and not too_wide(printed, columns)
 
 
+@pytest.mark.slow
 def test_columns_counts_before_the_terminal(tmp_path: Path) -> None:
     printed = on_terminal("runs", SAMPLE, cwd=tmp_path, columns=140, env={"COLUMNS": "80"}).out
     assert not too_wide(printed, 80)

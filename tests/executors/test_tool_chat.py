@@ -273,6 +273,7 @@ print(result.outcome, result.answer, "dspy" in sys.modules)
 """
 
 
+@pytest.mark.slow
 def test_a_run_from_a_script_needs_no_dspy(tmp_path: Path) -> None:
     (tmp_path / "turns.toml").write_text(SCRIPT)
     command = [sys.executable, "-c", WITHOUT]

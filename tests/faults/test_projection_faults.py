@@ -379,6 +379,7 @@ def test_a_writer_that_was_killed_is_rolled_back(killed: ReadModels) -> None:
     assert_sound(killed)
 
 
+@pytest.mark.slow
 def test_a_rebuild_leaves_no_journal_to_be_played_into_the_new_file(killed: ReadModels) -> None:
     """SQLite finds a journal by its name; that of the old file would ruin the new one."""
     killed.rebuild(LOG)

@@ -92,6 +92,7 @@ def test_a_judge_of_another_package_is_used_on_the_command_line(
     assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_judge_of_another_package_is_used_in_the_loop(plugin: None, tmp_path: Path) -> None:
     settings = scripted(tmp_path, judge="brevity", extract=False)
     with quick(tmp_path / "bank") as bank:

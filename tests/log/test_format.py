@@ -218,6 +218,7 @@ def test_any_text(notes: list[str], layers: list[tuple[str, str]], erased: set[i
         log.verify()
 
 
+@pytest.mark.slow
 def test_an_interrupted_append_is_not_there(log: FileLog) -> None:
     """Bytes behind the last whole group change neither reader's head, wherever the group was cut."""
     log.append([NoteLogged(note="whole")])

@@ -144,6 +144,7 @@ def test_a_copy_of_a_bank_in_memory_is_kept_in_files(tmp_path: Path, monkeypatch
             bank.copy(into="./kept")
 
 
+@pytest.mark.slow
 def test_a_forked_child_has_a_log_of_its_own() -> None:
     """What a child appends is its own, even where a thread of the parent was appending; its end removes no file."""
     assert alone(append_in_a_fork) == 0

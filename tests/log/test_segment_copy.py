@@ -89,6 +89,7 @@ def test_nothing_is_copied_to_where_something_is(log: FileLog, tmp_path: Path) -
     assert [path.name for path in (tmp_path / "there").iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.slow
 def test_a_damaged_line_in_the_way_is_said(log: FileLog, tmp_path: Path) -> None:
     path = max(log.directory.glob("*.jsonl"))
     path.write_bytes(path.read_bytes().replace(b'"seq":16', b'"seq":xx'))

@@ -116,6 +116,7 @@ def test_ranking_by_recorded_vectors_is_verified_without_the_endpoint(bank: Bank
 # ---------------------------------------------------------------- the command
 
 
+@pytest.mark.slow
 def test_embed_counts_records_and_has_nothing_left(tmp_path: Path, bank: Bank) -> None:
     bank.close()
     (tmp_path / "cases.jsonl").write_text('{"id": "a", "query": "Which piers?", "relevant": []}\n')

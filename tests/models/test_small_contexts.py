@@ -90,6 +90,7 @@ def settings(server: OpenAiServer, executor: str, **more: Any) -> LoopSettings:
     return LoopSettings(lm=lm, executor=executor, iterations=12, judge="none", extract=False, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", STEPS)
 @pytest.mark.parametrize(("length", "preset"), [(8_192, "full"), (4_096, "lean")])
 def test_a_context_of_so_many_tokens_is_enough_for_twelve_steps(
@@ -112,6 +113,7 @@ def test_a_context_of_so_many_tokens_is_enough_for_twelve_steps(
     assert again.difference is None, again.difference
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", STEPS)
 def test_a_server_that_tells_its_length_only_when_it_refuses_is_kept_to_from_then_on(
     tmp_path: Path, executor: str

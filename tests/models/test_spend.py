@@ -116,6 +116,7 @@ def test_bounds_are_read_from_a_command_line() -> None:
         parse_bounds(["loop_tokens=3"])
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_the_bounds_of_run_and_loop(tmp_path: Path) -> None:
     asked = (
         "run",

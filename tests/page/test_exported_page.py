@@ -170,6 +170,7 @@ def test_the_same_bank_makes_the_same_page() -> None:
         assert page_of(bank) == page_of(bank)
 
 
+@pytest.mark.slow
 def test_the_sample_with_every_prompt_stays_small(sample_page: str) -> None:
     assert len(sample_page.encode()) <= 250_000
     with Bank.open(SAMPLE) as bank:

@@ -62,6 +62,7 @@ def test_the_page_opens_from_disk_without_a_complaint_and_without_a_request(tab:
     assert (tab.complaints(), tab.requests()) == ([], [file.as_uri()])
 
 
+@pytest.mark.slow
 def test_a_failed_run_leads_to_the_item_that_misled_it_and_to_the_verdict_that_let_it_in(tab: Any, file: Path) -> None:
     """And in the lists of an earlier day, the bank stands there without it; a file has no past of the item itself."""
     tab.open(file)

@@ -50,6 +50,7 @@ class SlowHandler(PageHandler):
         return refusal(404, "nothing is here")
 
 
+@pytest.mark.slow
 def test_a_server_that_stops_waits_three_seconds_for_requests_under_way() -> None:
     """A request of 2.2 s is answered; one of 4.8 s doesn't keep the server from ending."""
     with Bank.open(SAMPLE) as bank:

@@ -115,6 +115,7 @@ def test_reload_back_forward_and_a_second_tab_work_and_the_shown_address_opens_n
         elsewhere.close()
 
 
+@pytest.mark.slow
 def test_a_run_that_is_appended_shows_by_itself(tab: Any, tmp_path: Path) -> None:
     with Bank.create(tmp_path / "b") as bank, served(bank) as found:
         tab.open(found.handler.address)

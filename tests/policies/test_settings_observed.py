@@ -341,6 +341,7 @@ SCENARIOS: dict[str, dict[str, Scenario]] = {
 OBSERVED = [(name, setting) for name, scenarios in SCENARIOS.items() for setting in scenarios]
 
 
+@pytest.mark.slow
 def test_every_setting_that_is_listed_has_a_scenario(tmp_path: Path) -> None:
     listed = run("policy", "--list", "--json", cwd=tmp_path).json
     settings = [(f"{each['kind']}:{each['policy']}", one["name"]) for each in listed for one in each["settings"]]

@@ -143,6 +143,7 @@ def test_the_bank_is_only_read(learnt: Bank) -> None:
     assert digest_of(Path(learnt.place)) == before
 
 
+@pytest.mark.slow
 def test_a_run_can_be_run_again_from_the_bank_that_a_rerun_left(six_steps: Bank, tmp_path: Path) -> None:
     [run] = runs_of(six_steps)
     rerun(six_steps, run, into=tmp_path / "again")

@@ -365,6 +365,7 @@ def test_a_query_ends_by_itself_after_its_time_should_nobody_end_it(
         parent.kill()
 
 
+@pytest.mark.slow
 def test_a_forked_child_gets_its_own_worker_and_leaves_its_parents_alone(quads: Path) -> None:
     assert alone(ask_in_a_fork, quads) == 0
 

@@ -107,6 +107,7 @@ def test_a_pattern_of_nothing_moves_on(toolbox: Toolbox, handle: dict[str, Any])
     assert [hit["start"] for hit in found["hits"]] == [0, 1] and found["next_start"] == 2
 
 
+@pytest.mark.slow
 def test_a_pattern_that_backtracks_for_ever_is_stopped_and_the_tool_still_works(toolbox: Toolbox) -> None:
     ref = toolbox.session.store.put("a" * 5_000 + "b", "text")
     error = toolbox.call("ctx_find", {"ref": ref.key, "pattern": r"(a+a+)+$"})["error"]

@@ -116,6 +116,7 @@ def test_no_copy_of_the_bank_s_words_outlives_it(past: Bank) -> None:
     graph.close()
 
 
+@pytest.mark.slow
 def test_a_forked_child_makes_a_graph_of_its_own_and_leaves_that_of_its_parent(past: Bank) -> None:
     assert alone(fork_beside_a_graph, past.place) == 0
 

@@ -617,6 +617,7 @@ def test_the_naive_mode_gives_payloads_and_schema_whole(bank: Bank, source: Sour
 # ---------------------------------------------------------------- large and odd schemas
 
 
+@pytest.mark.slow
 def test_a_schema_of_any_size_and_wording_stays_within_the_caps(bank: Bank, source: Source) -> None:
     long = '\x07"\\ß🦉' * 200
     classes = tuple(

@@ -143,6 +143,7 @@ def test_a_link_in_a_folder_is_passed_over(bank: Bank, tmp_path: Path) -> None:
     assert [file.runs for file in import_paths(bank, [folder]).files] == [2]
 
 
+@pytest.mark.slow
 def test_a_turn_with_more_calls_than_one_append_holds_comes_in_whole_and_once(bank: Bank, tmp_path: Path) -> None:
     long = claude_lines([Turn(0, (0,) * 1500, False, False)])
     path = write(tmp_path / "a.jsonl", long[:2001])

@@ -71,6 +71,7 @@ def test_places_follow_the_variables_of_each_agent(variable: dict[str, str], fol
     assert [place.folder for place in transcript_places(given, tmp_path)] == [tmp_path / folder]
 
 
+@pytest.mark.slow
 def test_watch_imports_what_grows_and_what_comes_and_ctrl_c_ends_it(tmp_path: Path) -> None:
     folder = tmp_path / "projects"
     folder.mkdir()

@@ -158,6 +158,7 @@ def test_dead_connections_of_a_pool_are_made_anew(server: PostgresServer) -> Non
         act()
 
 
+@pytest.mark.slow
 def test_a_server_restarts_in_the_middle_of_appends(server: PostgresServer) -> None:
     """Writers wait for it; what it acknowledged is there, and each event once."""
     place = free(server)
@@ -399,6 +400,7 @@ def test_the_set_up_that_the_document_shows_works(server: PostgresServer) -> Non
     assert main(["copy", ann, server.url("again", user="ann", database="banks")]) == 0
 
 
+@pytest.mark.slow
 def test_workers_of_several_machines_share_a_bank(server: PostgresServer, tmp_path: Path) -> None:
     """Eight remember lessons at once, some of them the same: each is decided on once, and the bank is canonical."""
     place = free(server)
