@@ -1,17 +1,21 @@
 """Appends a second of many writers at a PostgreSQL server, beside plain INSERTs of the same bytes and banks in files.
 
 `python -m benchmarks.server_writers FOLDER-OF-SERVER-PROGRAMS [SECONDS]` starts a server of its own, for one that adds
-nothing to a sync and for one that adds 5 ms (`commit_delay`): where a sync is nearly free, Python is measured.
+nothing to a sync and for one that adds 5 ms (`commit_delay`): where a sync is nearly free, Python is measured. Then
+come the bytes of a stored event, and the seconds until another process sees one.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import random
+import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
@@ -22,67 +26,95 @@ from rbank_es.log.postgres.postgres_engine import ENGINE
 from rbank_es.testing import note
 from tests.postgres_server import PostgresServer
 
-SHAPES = ((1, 1), (8, 1), (8, 8), (8, 200))
+SHAPES = ((1, 1), (8, 1), (32, 1), (8, 8), (32, 32), (8, 1000))
 """Writers and banks."""
+_FORK = multiprocessing.get_context("fork")
+_SEEN_EVENTS = 40
+
+Act = Callable[[int], object]
 
 
-def _ours(server: PostgresServer, folder: Path, number: int, banks: int) -> Callable[[int], object]:
-    logs = [ENGINE.open(server.url(f"b{each}")) for each in range(number % banks, banks, 8)]
+def _ours(server: PostgresServer, folder: Path, number: int, banks: range) -> Act:
+    logs = [ENGINE.open(server.url(f"b{each}")) for each in banks]
     return lambda turn: logs[turn % len(logs)].append([note(f"{number}:{turn} " * 20, run=f"w{number}")])
 
 
-def _inserts(server: PostgresServer, folder: Path, number: int, banks: int) -> Callable[[int], object]:
+def _inserts(server: PostgresServer, folder: Path, number: int, banks: range) -> Act:
     db = psycopg.connect(server.conninfo(), autocommit=True)
     line = b"x" * 480
     return lambda turn: db.execute("INSERT INTO plain (line) VALUES (%s)", [line])
 
 
-def _files(server: PostgresServer, folder: Path, number: int, banks: int) -> Callable[[int], object]:
-    logs = [Bank.open(folder / f"b{each}").log for each in range(number % banks, banks, 8)]
+def _files(server: PostgresServer, folder: Path, number: int, banks: range) -> Act:
+    logs = [Bank.open(folder / f"b{each}").log for each in banks]
     return lambda turn: logs[turn % len(logs)].append([note(f"{number}:{turn} " * 20, run=f"w{number}")])
 
 
 CONTESTANTS = {"rbank-es": _ours, "plain INSERT": _inserts, "files": _files}
 
 
-def _write(
-    name: str,
-    server: PostgresServer,
-    folder: Path,
-    number: int,
-    banks: int,
-    seconds: float,
-    start: Barrier,
-    done: object,
-) -> None:
-    act, turn = CONTESTANTS[name](server, folder, number, banks), 0
+def _write(act_of: Callable[[], Act], seconds: float, start: Barrier, done: Queue[int]) -> None:
+    act, turn = act_of(), 0
     act(turn)
     start.wait()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         turn += 1
         act(turn)
-    done.put(turn)  # type: ignore[attr-defined]
+    done.put(turn)
 
 
 def rate(name: str, server: PostgresServer, folder: Path, writers: int, banks: int, seconds: float) -> float:
     """Return the appends a second of so many processes, each on its share of the banks."""
-    context = multiprocessing.get_context("fork")
-    start, done = context.Barrier(writers), context.Queue()
-    processes = [
-        context.Process(target=_write, args=(name, server, folder, number, banks, seconds, start, done))
-        for number in range(writers)
-    ]
-    for process in processes:
-        process.start()
+    start, done = _FORK.Barrier(writers), _FORK.Queue()
+
+    def process(number: int) -> None:
+        share = range(number % banks, banks, writers)
+        _write(lambda: CONTESTANTS[name](server, folder, number, share), seconds, start, done)
+
+    processes = [_FORK.Process(target=process, args=(number,)) for number in range(writers)]
+    for each in processes:
+        each.start()
     total = sum(done.get() for _ in processes)
-    for process in processes:
-        process.join()
+    for each in processes:
+        each.join()
     return total / seconds
 
 
+def sight_s(server: PostgresServer) -> list[float]:
+    """Return the seconds from each of some acknowledgements until a process that follows the bank has the event."""
+    ENGINE.create(server.url("seen"))
+    seen: Queue[float] = _FORK.Queue()
+
+    def follow() -> None:
+        log, position = ENGINE.open(server.url("seen")), 0
+        while position < _SEEN_EVENTS:
+            log.wait(position, 60)
+            for event in log.read(after=position):
+                position = event.seq
+                seen.put(time.monotonic())
+
+    reader = _FORK.Process(target=follow)
+    reader.start()
+    log, chance, found = ENGINE.open(server.url("seen")), random.Random(7), list[float]()
+    for turn in range(_SEEN_EVENTS):
+        time.sleep(chance.random() * 2)
+        log.append([note(str(turn))])
+        acknowledged = time.monotonic()
+        found.append(max(0.0, seen.get() - acknowledged))
+    reader.join()
+    return sorted(found)
+
+
+def bytes_an_event(server: PostgresServer) -> tuple[float, float]:
+    """Return the bytes of an event in its line, and with all that tables and indexes take for it."""
+    size = "pg_total_relation_size('rbank.event') + pg_total_relation_size('rbank.text')"
+    [(lines, stored)] = server.execute(f"SELECT avg(octet_length(line)), ({size})::float / count(*) FROM rbank.event")
+    return float(lines), stored
+
+
 def main(programs: Path, seconds: float) -> None:
-    """Print a table for each of the two servers."""
+    """Print a table for each of the two servers, and what else was measured."""
     for added_us in ("0", "5000"):
         server = PostgresServer(programs, commit_delay=added_us, commit_siblings="0")
         folder = Path(tempfile.mkdtemp())
@@ -94,11 +126,15 @@ def main(programs: Path, seconds: float) -> None:
             for writers, banks in SHAPES:
                 for each in range(made, banks):
                     ENGINE.create(server.url(f"b{each}"))
-                    Bank.create(folder / f"b{each}").close()
+                    Bank.create(folder / f"b{each}", unsafe_no_sync=True).close()
                 made = max(made, banks)
+                ENGINE.open(server.url("b0")).close()  # connections are not for children
                 rates = {name: rate(name, server, folder, writers, banks, seconds) for name in CONTESTANTS}
                 shown = ", ".join(f"{name} {value:,.0f}" for name, value in rates.items())
                 print(f"{writers} writers of {banks:,} banks: {shown}", flush=True)
+            print("bytes of an event: {:.0f} in its line, {:.0f} on the server".format(*bytes_an_event(server)))
+            seen = sight_s(server)
+            print(f"seconds until another sees an event: {statistics.median(seen):.3f}, at most {seen[-1]:.3f}")
         finally:
             server.remove()
 

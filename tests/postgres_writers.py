@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from rbank_es.log.postgres.postgres_engine import ENGINE
-from tests.cli_runner import ROOT
-
-WRITER = """
-import os, sys
+from rbank_es.errors import LogUnavailable
 from rbank_es.log.postgres.postgres_engine import ENGINE
 from rbank_es.log.postgres.postgres_server import Server
-from rbank_es.testing import event_id, note
+from rbank_es.testing import note
 
-url, number, folder, synced = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4] == "synced"
-if not synced:  # the control: acknowledged before the disk has it
-    real = Server.once
-    Server.once = lambda self, statement, values: real(
-        self, statement, [*values[:-2], False, values[-1]] if "append" in statement else values
-    )
-log = ENGINE.open(url)
-acked = open(f"{folder}/acked{number}", "ab", 0)
-turn = int(sys.argv[5])
-while True:
-    turn += 1
-    own = turn % 2  # ids of the writer's own, or drawn by the engine
-    ids = [number * 10**7 + turn * 10 + i if own else None for i in range(3)]
-    with open(f"{folder}/sent{number}", "ab", 0) as sent:
-        sent.write(b"%d\\n" % turn)
-    log.append([note(f"{number}:{turn}:{i}", event, run=f"w{number}") for i, event in enumerate(ids)])
-    acked.write(b"%d\\n" % turn)
-"""
+# Forked from a process that has loaded all: a writer begins within milliseconds.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload([__name__])
+
+
+def _write(url: str, number: int, folder: Path, turn: int, *, synced: bool) -> None:
+    """Append for ever; note what was sent, and what was acknowledged."""
+    os.environ["RBANK_CACHE"] = str(folder / "cache")
+    os.dup2(os.open(folder / "errors", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+    if not synced:  # the control: acknowledged before the disk has it
+        once = Server.once
+        Server.once = (
+            lambda self, statement, values: once(  # type: ignore[method-assign]
+                self, statement, [*values[:-2], False, values[-1]] if "append" in statement else values
+            )
+        )
+    log = None
+    while log is None:
+        with suppress(LogUnavailable):  # the server restarts
+            log = ENGINE.open(url)
+    with (folder / f"sent{number}").open("ab", 0) as sent, (folder / f"acked{number}").open("ab", 0) as acked:
+        while True:
+            turn += 1
+            own = turn % 2  # ids of the writer's own, or drawn by the engine
+            ids = [number * 10**7 + turn * 10 + i if own else None for i in range(3)]
+            sent.write(b"%d\n" % turn)
+            log.append([note(f"{number}:{turn}:{i}", event, run=f"w{number}") for i, event in enumerate(ids)])
+            acked.write(b"%d\n" % turn)
 
 
 class Writers:
@@ -52,18 +58,13 @@ class Writers:
         self._turns, self._begun = Counter[int](), Counter[int]()
         self._processes = {number: self._start(number) for number in range(count)}
 
-    def _start(self, number: int) -> subprocess.Popen[bytes]:
+    def _start(self, number: int) -> BaseProcess:
         self._turns[number] += 100_000
         self._begun[number] = self._acked_bytes(number)
-        url = self._urls[number % len(self._urls)]
-        given = [url, str(number), str(self.folder), "synced" if self._synced else "not", str(self._turns[number])]
-        with (self.folder / "errors").open("ab") as errors:
-            return subprocess.Popen(
-                [sys.executable, "-c", WRITER, *given],
-                cwd=ROOT,
-                stderr=errors,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
-            )
+        given = (self._urls[number % len(self._urls)], number, self.folder, self._turns[number])
+        process = _PROCESSES.Process(target=_write, args=given, kwargs={"synced": self._synced}, daemon=True)
+        process.start()
+        return process
 
     def _acked_bytes(self, number: int) -> int:
         path = self.folder / f"acked{number}"
@@ -78,13 +79,14 @@ class Writers:
         wait_until(lambda: bool(at_work()), self.folder / "errors")
         number = chance.choice(at_work())
         self._processes[number].kill()
-        self._processes[number].wait()
+        self._processes[number].join()
         self._processes[number] = self._start(number)
 
     def stop(self) -> None:
         for process in self._processes.values():
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.kill()
+        for process in self._processes.values():
+            process.join()
 
     def turns(self, kind: str) -> list[tuple[int, int]]:
         found = [(number, self.folder / f"{kind}{number}") for number in self._processes]

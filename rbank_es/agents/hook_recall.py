@@ -2,7 +2,8 @@
 
 A hook has no time to open a log or to complete read models. So it reads the end of the log's last segment alone: the
 line at the position of the read models must be the one that they were made from, and what follows must be of types
-that change no search. Otherwise nothing is recalled, and the reason is a sentence. Nothing is written.
+that change no search. Otherwise nothing is recalled, and the reason is a sentence. Nothing is written. Of a bank on a
+server, which a hook has no time to reach, the read models of this machine are searched as they are.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rbank_es.projections import builder
 from rbank_es.projections.view import View
 from rbank_es.projections.view_rows import ViewConnection
 from rbank_es.system.files import BankCache
+from rbank_es.system.shown_locator import is_url
 
 READ_MODELS = "projections.sqlite"
 BACKGROUND = "Background, not a task: what earlier runs taught, quoted as advice. Ignore it where it doesn't fit."
@@ -45,16 +47,18 @@ class HookRecall(NamedTuple):
 
 
 def recall(place: str, bank_id: str, task: str) -> HookRecall:
-    """Return the lessons for a task from the bank in a directory; of an id, if one is given. Raises `NothingRecalled`.
+    """Return the lessons for a task from a bank; of an id, if one is given. Raises `NothingRecalled`.
 
     The text is empty where no lesson fits, and at most `HOOK_CONTEXT_CHARS` long.
     """
     try:
-        directory = Path(place)
-        found_id = bank_id_in(directory)
+        directory = None if is_url(place) else Path(place)
+        found_id = bank_id if directory is None else bank_id_in(directory)
+        if not found_id:
+            raise NothingRecalled(f"only `rbank-es install` looks up which bank is at {place}")
         if bank_id and found_id != bank_id:
             raise NothingRecalled("another bank lies where the trusted one was; `rbank-es install` trusts it")
-        cache = BankCache(found_id, directory).found()
+        cache = BankCache(found_id, place).found()
         if cache is None or not builder.is_sealed(cache / READ_MODELS):
             raise NothingRecalled("there are no read models of this release; `rbank-es project` makes them")
         return _searched(directory, cache / READ_MODELS, task)
@@ -64,7 +68,7 @@ def recall(place: str, bank_id: str, task: str) -> HookRecall:
         raise NothingRecalled(f"the bank can't be read: {error}") from error
 
 
-def _searched(directory: Path, models: Path, task: str) -> HookRecall:
+def _searched(directory: Path | None, models: Path, task: str) -> HookRecall:
     shared = ViewConnection(builder.connect(models, "ro")).hold()
     try:
         point = builder.checkpoints_in(shared.connection).get("memory_index")
@@ -72,7 +76,8 @@ def _searched(directory: Path, models: Path, task: str) -> HookRecall:
             raise NothingRecalled("the read models are not built; `rbank-es project` makes them")
         with View(shared, point.position) as view:
             policy = view.retrieval_policy()
-            _check_current(directory, point, strict=policy.weighs_outcomes or policy.levels != "any")
+            if directory is not None:
+                _check_current(directory, point, strict=policy.weighs_outcomes or policy.levels != "any")
             found = procedures(view, task)
     finally:
         shared.release()

@@ -10,8 +10,8 @@ import click
 from rbank_es.cli.shared.application import command, decorated
 from rbank_es.cli.shared.arguments import lasting, open_or_create
 from rbank_es.cli.shared.output import echo, echo_json, warn
-from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count
+from rbank_es.system.shown_locator import is_url
 
 if TYPE_CHECKING:
     from rbank_es.agents.hook_install import SettingsChange
@@ -46,14 +46,13 @@ def install(host: Host, project: bool, yes: bool, bank: str | None, as_json: boo
         hook_install.prepare_folder(root)
     opened, made = open_or_create(place)
     with opened:
-        if opened.log.scheme != "file":
-            raise BadInput(f"{opened.place} is no directory: a hook has no time to reach another machine")
         opened.project()
         # From wherever an agent works, the place must be the same.
-        hook_install.trust_bank(root, str(Path(opened.place).absolute()), opened.id)
+        kept = opened.place if is_url(opened.place) else str(Path(opened.place).absolute())
+        hook_install.trust_bank(root, kept, opened.id)
         hook_install.apply_change(change)
         facts = {"host": host, "path": str(change.path), "changed": change.before != change.after}
-        facts |= {"bank": str(Path(opened.place).absolute()), "created": made, "notes": list(change.notes)}
+        facts |= {"bank": kept, "created": made, "notes": list(change.notes)}
     if as_json:
         echo_json(facts)
         return

@@ -404,8 +404,8 @@ class BankCache:
     The names of folders are digests, because the id of a bank is whatever its maker wrote.
     """
 
-    def __init__(self, bank_id: str, place: Path) -> None:
-        given = os.fspath(place)
+    def __init__(self, bank_id: str, place: Path | str) -> None:
+        given = os.fspath(place)  # a URL is no path: that would make one slash of two
         # The cache is of no use to whoever wants the password of a database.
         self._place = shown_locator(given) if is_url(given) else os.path.realpath(given)
         self._names = (_BANKS, _digest(bank_id), _digest(self._place))

@@ -70,7 +70,7 @@ class PostgresEngine(RowEngine["PostgresLog"]):
     """The engine of `postgresql:` URLs; see `LogEngine` for its promises."""
 
     def __init__(self) -> None:
-        self._servers: dict[tuple[tuple[tuple[str, str], ...], str], Server] = {}
+        self.servers: dict[tuple[tuple[tuple[str, str], ...], str], Server] = {}
 
     def name_of(self, locator: str) -> str:
         return address_of(locator).bank
@@ -84,13 +84,13 @@ class PostgresEngine(RowEngine["PostgresLog"]):
         from rbank_es.log.postgres.postgres_server import Server
 
         key = (address.parameters, address.place)
-        if key not in self._servers:
+        if key not in self.servers:
             try:
                 conninfo = make_conninfo(**dict(address.parameters))
             except ProgrammingError as error:
                 raise errors.BadBankName(f"{address.place}/{address.bank}", str(error).strip()) from None
-            self._servers.setdefault(key, Server(conninfo, address.place))
-        return self._servers[key]
+            self.servers.setdefault(key, Server(conninfo, address.place))
+        return self.servers[key]
 
     def open(self, locator: str, **options: Any) -> PostgresLog:
         address = address_of(locator)
@@ -135,12 +135,13 @@ class PostgresEngine(RowEngine["PostgresLog"]):
             raise taken
         chain = json.dumps([astuple(each) for each in ancestors])
         draft = f".{os.urandom(12).hex()}"
-        number = server.once("SELECT rbank.make_bank(%s, %s, %s::jsonb, %s)", (draft, bank_id, chain, lines.GENESIS))
+        making = ("SELECT rbank.make_bank(%s, %s, %s::jsonb, %s)", (draft, bank_id, chain, lines.GENESIS))
+        number = server.patiently(lambda: server.once(*making))
         made = False
         try:
             with self._log(server, draft, number, bank_id, ancestors, options) as log:
                 fill(log)
-            made = server.name_bank(number, address.bank)
+            made = server.patiently(lambda: server.name_bank(number, address.bank))
         finally:
             if not made:
                 with suppress(errors.LogError):

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import msgspec
 import psycopg
@@ -21,7 +19,7 @@ from rbank_es.log import groups
 from rbank_es.log.groups import Clock, Entropy, Prepared
 from rbank_es.log.postgres.postgres_rows import APPEND, AppendTerms, PostgresRows, append_values
 from rbank_es.log.postgres.postgres_schema import BANK_GONE, HEAD_BEHIND, LEASE_TAKEN
-from rbank_es.log.postgres.postgres_server import FLUSH, ConnectionLost, Server, TransactionConflict
+from rbank_es.log.postgres.postgres_server import FLUSH, ConnectionLost, Server
 from rbank_es.log.protocol import (
     ANY,
     EMPTY,
@@ -63,8 +61,8 @@ class PostgresLog(RowLog):
         entropy: Entropy,
     ) -> None:
         self.engine, self.server, self.number = engine, server, number
-        cache = BankCache(bank_id, Path(f"{server.place}/{number}"))
-        super().__init__(bank_id, ancestors, f"{server.place}/{name}", cache, clock, entropy)
+        place = f"{server.place}/{name}"
+        super().__init__(bank_id, ancestors, place, BankCache(bank_id, place), clock, entropy)
         self._last: End | None = None
         self._is_contended = False
         self._leases: dict[str, int] = {}
@@ -114,20 +112,19 @@ class PostgresLog(RowLog):
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         prepared = self._prepared(events)
         groups.refuse_repeated_ids([item.id for item in prepared if item.event.id])
-        ids, end = [item.id for item in prepared], time.monotonic() + limits.RETRY_S
-        sent = False
-        while True:
-            try:
-                # A connection that broke behind COMMIT: the ids, the writer's or drawn above, tell whether it came in.
-                if sent and (found := self._found(ids)):
-                    return found
-                sent = True
-                return self._in_one_trip(prepared, expected) or self._in_two_trips(prepared, expected)
-            except (ConnectionLost, TransactionConflict):
+        ids, sent = [item.id for item in prepared], False
+
+        def act() -> Appended:
+            nonlocal sent
+            # A connection that broke behind COMMIT: the ids, the writer's or drawn above, tell whether it came in.
+            if sent:
                 self._last = None
-                if time.monotonic() > end:
-                    raise
-                time.sleep(limits.RETRY_PAUSE_S)
+                if found := self._found(ids):
+                    return found
+            sent = True
+            return self._in_one_trip(prepared, expected) or self._in_two_trips(prepared, expected)
+
+        return self.server.patiently(act)
 
     def _found(self, ids: Sequence[str]) -> Appended | None:
         """Return the group with these ids, which the log has if its append came in, behind a sync."""
@@ -182,16 +179,13 @@ class PostgresLog(RowLog):
     def settled(self) -> int:
         if self.server.is_replica:
             return self.position()  # what it has was flushed where it comes from
-        end = time.monotonic() + limits.RETRY_S
-        while True:
-            try:
-                head = self.head()
-                self._flush(head.seq, bytes.fromhex(head.digest) if head.seq else None)
-                return head.seq
-            except ConnectionLost:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(limits.RETRY_PAUSE_S)
+
+        def act() -> int:
+            head = self.head()
+            self._flush(head.seq, bytes.fromhex(head.digest) if head.seq else None)
+            return head.seq
+
+        return self.server.patiently(act)
 
     def _flush(self, seq: int, digest: bytes | None) -> None:
         """Wait until the event at a position is on the server's disk. Raises `ConnectionLost` where it is not there.
@@ -205,8 +199,8 @@ class PostgresLog(RowLog):
     @contextmanager
     def exclusive(self, name: str) -> Iterator[Lease]:
         """See `EventLog.exclusive`. After a crash of its holder, a name is free when the lease has run out."""
-        self.server.execute("SELECT 1")
-        number = self.server.once("SELECT rbank.take_lease(%s, %s, %s)", (self.number, name, limits.LEASE_S))
+        taking = ("SELECT rbank.take_lease(%s, %s, %s)", (self.number, name, limits.LEASE_S))
+        number = self.server.patiently(lambda: self.server.once(*taking))
         if number is None:
             raise errors.LogBusy(self.place, 0)
         ended = threading.Event()

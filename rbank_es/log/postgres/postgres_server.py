@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as states
@@ -24,6 +25,7 @@ from rbank_es.log.rows.line_rows import Access
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Connection = psycopg.Connection[tuple[Any, ...]]
+Made = TypeVar("Made")
 
 
 class ConnectionLost(errors.LogUnavailable):
@@ -170,6 +172,17 @@ class Server:
         with self._connection(own=True) as db:
             row = db.execute(statement.encode(), values, binary=True).fetchone()
             return row[0] if row else None
+
+    def patiently(self, act: Callable[[], Made]) -> Made:
+        """Act, and again for `RETRY_S` while connections break or others are in the way."""
+        end = time.monotonic() + limits.RETRY_S
+        while True:
+            try:
+                return act()
+            except (ConnectionLost, TransactionConflict):
+                if time.monotonic() > end:
+                    raise
+            time.sleep(limits.RETRY_PAUSE_S)
 
     @contextmanager
     def transaction(self, access: Access) -> Iterator[Transaction]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rbank_es.log.postgres.postgres_engine import ENGINE
 from tests.postgres_server import Pooler, PostgresServer, binaries
 
 MISSING = "no PostgreSQL server is installed (initdb, postgres): the tests of postgresql: banks are left out"
@@ -48,6 +49,13 @@ def pooler(older: PostgresServer) -> Iterator[Pooler]:
     made = Pooler(older, connections=3)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _connections_closed() -> Iterator[None]:
+    yield
+    for each in ENGINE.servers.values():
+        each.close_idle()
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,6 @@ from tests.cli_runner import ROOT
 from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.xdist_group("postgres")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _connections_closed(server: PostgresServer) -> Iterator[None]:
-    yield
-    ENGINE.create(free(server)).close()
 
 
 def free(server: PostgresServer, **where: str) -> str:
@@ -74,6 +68,24 @@ def test_a_url_is_read_as_libpq_does(monkeypatch: pytest.MonkeyPatch) -> None:
     given = dict(found.parameters)
     assert (given["user"], given["sslmode"], given["sslrootcert"]) == ("me", "verify-full", "/ca.pem")
     assert address_of("postgresql:///notes?user=me").place == "postgresql://from-environment:5432/me"
+
+
+def test_what_is_derived_has_one_place_wherever_one_works(
+    server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read models, and the head that was acknowledged: a URL is no path below the working directory."""
+    log = ENGINE.create(free(server), [note("one")])
+    found = log.derived_directory
+    monkeypatch.chdir(tmp_path)
+    assert ENGINE.open(log.place + f"?host={server.home}&user=postgres").derived_directory == found
+
+
+def test_many_banks_of_a_database_share_its_connections(server: PostgresServer) -> None:
+    """One thread that uses a dozen banks has one."""
+    names = [free(server) + "&application_name=dozen" for _ in range(12)]
+    for log in [ENGINE.create(place) for place in names]:
+        log.append([note("one")])
+    assert server.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dozen'") == [(1,)]
 
 
 def test_a_bank_is_the_same_there_and_back(server: PostgresServer) -> None:
