@@ -24,7 +24,8 @@ _PROCESSES.set_forkserver_preload([__name__])
 
 def _write(url: str, number: int, folder: Path, turn: int, *, synced: bool) -> None:
     """Append for ever; note what was sent, and what was acknowledged."""
-    os.environ["RBANK_CACHE"] = str(folder / "cache")
+    # Without sync, what was acknowledged to one is unknown to the next: else it would refuse the log that lost some.
+    os.environ["RBANK_CACHE"] = str(folder / ("cache" if synced else f"cache{os.getpid()}"))
     os.dup2(os.open(folder / "errors", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
     if not synced:  # the control: acknowledged before the disk has it
         once = Server.once
@@ -41,7 +42,7 @@ def _write(url: str, number: int, folder: Path, turn: int, *, synced: bool) -> N
         while True:
             turn += 1
             own = turn % 2  # ids of the writer's own, or drawn by the engine
-            ids = [number * 10**7 + turn * 10 + i if own else None for i in range(3)]
+            ids = [turn * 1000 + number * 10 + i if own else None for i in range(3)]
             sent.write(b"%d\n" % turn)
             log.append([note(f"{number}:{turn}:{i}", event, run=f"w{number}") for i, event in enumerate(ids)])
             acked.write(b"%d\n" % turn)

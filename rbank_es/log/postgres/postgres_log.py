@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import msgspec
 import psycopg
@@ -112,29 +113,29 @@ class PostgresLog(RowLog):
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         prepared = self._prepared(events)
         groups.refuse_repeated_ids([item.id for item in prepared if item.event.id])
-        ids, sent = [item.id for item in prepared], False
+        sent = False
 
         def act() -> Appended:
             nonlocal sent
             # A connection that broke behind COMMIT: the ids, the writer's or drawn above, tell whether it came in.
             if sent:
                 self._last = None
-                if found := self._found(ids):
+                if found := self._found(prepared):
                     return found
             sent = True
             return self._in_one_trip(prepared, expected) or self._in_two_trips(prepared, expected)
 
         return self.server.patiently(act)
 
-    def _found(self, ids: Sequence[str]) -> Appended | None:
-        """Return the group with these ids, which the log has if its append came in, behind a sync."""
+    def _found(self, prepared: Sequence[Prepared]) -> Appended | None:
+        """Return the group as the log has it if its append came in, behind a sync. Raises `DuplicateEvent`."""
+        given = [item._replace(event=msgspec.structs.replace(item.event, id=item.id)) for item in prepared]
         with self.rows() as rows:
-            found = rows.positions(ids)
-            if len(found) < len(ids):
+            known = groups.known_group(given, rows.positions, partial(self._stored_at, rows))
+            if known is None:
                 return None
-            first, last = min(found.values()), max(found.values())
-            self._flush(last, rows.digest(last))
-        return Appended(first, last, tuple(self.read(after=first - 1, upto=last)))
+            self._flush(known.last, rows.digest(known.last))
+        return msgspec.structs.replace(known, duplicate=False)
 
     def _in_one_trip(self, prepared: Sequence[Prepared], expected: int | Expected) -> Appended | None:
         """Append behind the head of this handle's last append. Return None where others wrote, or an id is known."""
@@ -193,7 +194,7 @@ class PostgresLog(RowLog):
         Between its commit and this statement the server may have crashed, and forgotten it.
         """
         statement = f"SELECT (SELECT digest FROM rbank.event WHERE bank = %s AND seq = %s), {FLUSH}"
-        if self.server.once(statement, (self.number, seq)) != digest:
+        if self.server.once(statement, (self.number, seq)) != digest or (seq and digest is None):
             raise ConnectionLost(self.place, RuntimeError("the server lost a commit that it had not yet written"))
 
     @contextmanager

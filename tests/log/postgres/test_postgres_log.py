@@ -148,6 +148,26 @@ def test_a_connection_that_breaks_behind_the_commit_is_answered(
     ]
 
 
+def test_ids_of_other_words_are_no_answer_to_a_broken_connection(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the log has under the ids of an append that may have come in is compared with it."""
+    place = free(server)
+    log = ENGINE.create(place, [note("one")])
+    log.append([note("two")])
+    ENGINE.open(place).append([note("of another", 7)])
+    once, broken = log.server.once, iter([True])
+
+    def breaking(statement: str, values: Any) -> Any:
+        if next(broken, False):
+            raise _lost(log)
+        return once(statement, values)
+
+    monkeypatch.setattr(log.server, "once", breaking)
+    with pytest.raises(errors.DuplicateEvent, match="other content"):
+        log.append([note("mine", 7)])
+
+
 def _lost(log: PostgresLog) -> Exception:
     from rbank_es.log.postgres.postgres_server import ConnectionLost
 
