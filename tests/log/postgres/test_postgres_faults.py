@@ -147,6 +147,38 @@ def test_an_append_that_was_the_victim_of_a_deadlock_is_made_again(server: Postg
     assert deadlocks == 1
 
 
+def test_a_password_is_found_by_the_ways_of_libpq(
+    server: PostgresServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one, or with a wrong one, the server's reason is told, and no password."""
+    place = server.url(name(), database=database)
+    ENGINE.create(place, [note("one")])
+    server.execute(f"CREATE ROLE {database} LOGIN SUPERUSER PASSWORD 'right-one'")
+    rules = server.data / "pg_hba.conf"
+    before = rules.read_text()
+    rules.write_text(f"local all {database} scram-sha-256\n{before}")
+    server.execute("SELECT pg_reload_conf()")
+    locked = place.replace("postgres@", f"{database}@", 1)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
+    try:
+        with pytest.raises(errors.LogUnavailable, match="no password supplied"):
+            ENGINE.open(locked)
+        monkeypatch.setenv("PGPASSWORD", "wrong-one")
+        with pytest.raises(errors.LogUnavailable, match="password authentication failed") as refused:
+            ENGINE.open(locked)
+        assert "wrong-one" not in str(refused.value)
+        monkeypatch.delenv("PGPASSWORD")
+        (tmp_path / "pgpass").write_text(f"*:*:*:{database}:right-one\n")
+        (tmp_path / "pgpass").chmod(0o600)
+        log = ENGINE.open(locked)
+        assert log.append([note("two")]).last == 2
+        log.close()
+    finally:
+        rules.write_text(before)
+        server.execute("SELECT pg_reload_conf()")
+        server.execute(f"DROP ROLE {database}")
+
+
 @pytest.mark.slow
 def test_a_replica_that_is_behind_is_read_and_never_written_behind(
     server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
