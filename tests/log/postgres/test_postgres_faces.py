@@ -19,6 +19,7 @@ from rbank_es.errors import LoopStopped
 from rbank_es.events import RunJudged, type_of
 from rbank_es.limits import postgres_limits
 from rbank_es.log.postgres.postgres_log import PostgresLog
+from rbank_es.log.postgres.postgres_server import Server
 from tests.agents.hook_banks import LESSON, PROMPT, hooked, live_in, sample, teach
 from tests.agents.test_mcp_server import stdio, whole_life
 from tests.loop.loops import TASKS, looped, scripted
@@ -56,8 +57,7 @@ def test_a_loop_that_lost_its_lease_stops_with_a_sentence(
 ) -> None:
     """It stood still, and another process took over: nothing more of it is recorded, and it says why."""
     monkeypatch.setattr(postgres_limits, "LEASE_S", 0.3)
-    monkeypatch.setattr(PostgresLog, "_renew", lambda *_: None)  # as a process that stands still
-    append, ends = PostgresLog.append, list[int]()
+    append, once, ends = PostgresLog.append, Server.once, list[int]()
     with Bank.create(place) as bank, Bank.open(place) as other, ExitStack() as stack:
 
         def late(self: PostgresLog, events: Any, **more: Any) -> Any:
@@ -69,6 +69,10 @@ def test_a_loop_that_lost_its_lease_stops_with_a_sentence(
                 ends.append(made.last)
             return made
 
+        def still(self: Server, statement: str, values: Any) -> Any:
+            return False if "renew_lease" in statement else once(self, statement, values)
+
+        monkeypatch.setattr(Server, "once", still)
         monkeypatch.setattr(PostgresLog, "append", late)
         with pytest.raises(LoopStopped, match="another process took over loop-.*because this one stood still"):
             looped(bank, scripted(tmp_path))
