@@ -21,12 +21,15 @@ FALSE_FAILURE = (0.0, 0.3, 0.6)
 BOUND = {"name": "bounded", "max_items": 40, "floor_success": 10, "floor_failure": 10}
 """A third of the items that `append` keeps of 120 tasks, with room for both polarities."""
 
+BY_SUPPORT = {"name": "bm25", "version": 2, "support": 1.0, "coverage": 0.0, "share_of_best": 0.0}
+"""A score times 1 + ln(support), with no floor, as the other banks of the study have none."""
+
 BANKS: dict[str, dict[str, dict[str, object]]] = {
     "append": {"consolidation": {"name": "append"}},
     "append, bounded": {"consolidation": {"name": "append"}, "forgetting": BOUND},
     "dedup": {"consolidation": {"name": "dedup"}},
     "dedup, bounded": {"consolidation": {"name": "dedup"}, "forgetting": BOUND},
-    "dedup, by support": {"consolidation": {"name": "dedup"}, "retrieval": {"name": "support"}},
+    "dedup, by support": {"consolidation": {"name": "dedup"}, "retrieval": BY_SUPPORT},
 }
 """Consolidation and forgetting in all combinations; ranking by support needs a policy that consolidates."""
 

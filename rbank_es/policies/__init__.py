@@ -1,6 +1,6 @@
 """Policies: named, versioned, pure rules by which a bank decides. An event, `policy_set`, puts them in force.
 
-retrieval      bm25-1  bm25-2  bm25-3  hybrid-1  support-1  utility-1
+retrieval      bm25-1  bm25-2  bm25-3  hybrid-1
 admission      standard-1  open-1  reviewed-1
 judging        checks-1  lm-1
 extraction     success-failure-1
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     )
     from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
     from rbank_es.policies.selection import BestOf, selection_policy
-    from rbank_es.policies.support_rank import SupportRanking
-    from rbank_es.policies.utility_rank import UtilityRanking
     from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking
     from rbank_es.policies.words import query_words
 
@@ -83,8 +81,6 @@ __all__ = [
     "ReviewedAdmission",
     "StandardAdmission",
     "SuccessFailure",
-    "SupportRanking",
-    "UtilityRanking",
     "WordHit",
     "WordRanking",
     "WordShare",
@@ -134,8 +130,6 @@ __getattr__, __dir__ = exports(
         ),
         ".run_policies": ("CheckJudging", "LmJudging", "SuccessFailure"),
         ".selection": ("BestOf", "selection_policy"),
-        ".support_rank": ("SupportRanking",),
-        ".utility_rank": ("UtilityRanking",),
         ".word_relevance": ("Formula", "QueryWord", "WordHit", "WordRanking"),
         ".words": ("query_words",),
     },

@@ -92,8 +92,6 @@ POLICIES: Registry[type[Policy]] = Registry(
         "retrieval:bm25-2": "rbank_es.policies.bm25_2:Bm25V2",
         "retrieval:bm25-3": "rbank_es.policies.bm25_3:Bm25V3",
         "retrieval:hybrid-1": "rbank_es.policies.hybrid_1:HybridV1",
-        "retrieval:support-1": "rbank_es.policies.support_rank:SupportRanking",
-        "retrieval:utility-1": "rbank_es.policies.utility_rank:UtilityRanking",
         "admission:standard-1": "rbank_es.policies.admission:StandardAdmission",
         "admission:open-1": "rbank_es.policies.admission:OpenAdmission",
         "admission:reviewed-1": "rbank_es.policies.admission:ReviewedAdmission",

@@ -16,6 +16,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events import LmCalled, MemoriesRead
 from rbank_es.law import usage
 from tests.models.openai_server import openai_server
+from tests.policies.proven_rank import PROVEN
 
 TASK = "Which lamps are lit?"
 Agent = Callable[[AgentRun, Lessons], Any]
@@ -98,7 +99,7 @@ def test_a_lesson_that_reached_no_prompt_has_no_use_there(bank: Bank) -> None:
 
 def test_what_was_sent_decides_no_ranking_by_outcomes_later_than_its_run(bank: Bank) -> None:
     """A search by utility is repeated with the uses of its position, before and after an end took some away."""
-    bank.set_policies({"retrieval": {"name": "utility"}})
+    bank.set_policies({"retrieval": PROVEN})
     for _ in range(2):
         row_of(bank, asking(lambda lessons: TASK))
         with bank.record(TASK) as run:

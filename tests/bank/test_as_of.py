@@ -20,6 +20,7 @@ from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels, rebuild
 from tests.cli.misled import judged, learned, ran
 from tests.fakes import FakeLog, dump, shown
+from tests.policies.proven_rank import PROVEN
 from tests.projections.test_search import born
 from tests.strategies import stamped
 
@@ -224,11 +225,10 @@ def test_a_search_goes_by_the_policy_in_force_then(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "ranking",
     [
-        {"name": "support", "version": 1},
-        {"name": "utility", "version": 1},
+        PROVEN,
         {"name": "bm25", "version": 2, "support": 1.0, "coverage": 0.0, "share_of_best": 0.0},
     ],
-    ids=["support-1", "utility-1", "bm25-2"],
+    ids=["proven-1", "bm25-2"],
 )
 def test_memory_changes_where_what_a_ranking_weighs_does(ranking: dict[str, object]) -> None:
     """Between two changes a search under such a ranking finds the same with the same scores: nowhere else does

@@ -15,7 +15,7 @@ from rbank_es import Bank
 from rbank_es.answers import Bounds, Moment
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.law import active
-from rbank_es.policies import UtilityRanking
+from rbank_es.policies import Bm25V2
 from tests.answers.asked import served
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run
@@ -140,7 +140,7 @@ def test_under_the_policies_in_force_nothing_would_differ(made: Path) -> None:
 
 
 def test_a_setting_of_the_first_recorded_policy_is_supposed_by_its_name_alone() -> None:
-    with Bank.create("memory:", policies=[UtilityRanking().choice]) as bank:
+    with Bank.create("memory:", policies=[Bm25V2().choice]) as bank:
         assert not bank.whatif(policies={"retrieval": {"pool": 20}}).differs
         with pytest.raises(BadPolicy, match="no setting 'pol'"):
             bank.whatif(policies={"retrieval": {"pol": 20}})

@@ -16,14 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.events import Event, PolicyChoice, PolicySet
+from rbank_es.events import Event, PolicySet
 from rbank_es.law import Due, State, active, counted_uses, fold, usage, wins
-from rbank_es.policies import Bm25V1
+from rbank_es.policies import Bm25V1, Bm25V2, RetrievalPolicy
 from rbank_es.projections import all_projections, projection
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from tests.effort import examples
 from tests.fakes import FakeLog, dump, shown
+from tests.policies.proven_rank import ProvenRanking
 from tests.pools import DOMAINS, WORDS
 from tests.strategies import histories, stamped
 
@@ -295,15 +296,16 @@ def test_positions_at_which_memory_changed_and_spans_of_items_are_those_of_the_f
     histories(
         min_size=8, max_size=24, chapters=("learned", "learned", "consolidated", "again", "judged", "judged", "context")
     ),
-    st.sampled_from(("support", "utility")),
+    st.sampled_from((ProvenRanking(), Bm25V2(support=1.0, coverage=0.0, share_of_best=0.0))),
     st.sampled_from(WORDS),
 )
 def test_a_search_that_weighs_outcomes_changes_only_where_memory_did(
-    history: list[Event], name: str, word: str
+    history: list[Event], ranking: RetrievalPolicy, word: str
 ) -> None:
     """Also support, uses and verdicts are then what a search goes by; against the search at every position."""
-    choice = PolicyChoice(kind="retrieval", name=name, version=1, settings={})
-    events = stamped([PolicySet(policies=(choice,)), *(each for each in history if not isinstance(each, PolicySet))])
+    events = stamped(
+        [PolicySet(policies=(ranking.choice,)), *(each for each in history if not isinstance(each, PolicySet))]
+    )
     with place() as path, ReadModels.open(path) as models:
         models.catch_up(FakeLog(events))
         found = []

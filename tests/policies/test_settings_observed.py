@@ -78,16 +78,6 @@ def given_unasked(place: Path, tables: Tables, task: str = "lamps") -> str:
     return run("context", "./bank", "--ont", "lights", "--task", task, "--no-l0", "--no-l1", "--no-l3", cwd=place).out
 
 
-def proven(place: Path, tables: Tables) -> Any:
-    """The first hit of a search, after the item that BM25 ranks last won every run that it was given to."""
-    made(place, tables, *LAMPS)
-    with Bank.open(place / "bank") as bank:
-        last = bank.search("which lamps?")[-1].id
-        for number in range(9):
-            bank.append([*ran(f"r{number}", last), judged(f"r{number}", "success")])
-    return [hit["id"] for hit in run("search", "./bank", "which lamps?", "-k", "1", "--json", cwd=place).json["hits"]]
-
-
 def levelled(place: Path, tables: Tables) -> Any:
     """The hits of a search at the lowest level, after a run of a higher one taught one of the items."""
     made(place, tables, *LAMPS[:3])
@@ -300,12 +290,6 @@ SCENARIOS: dict[str, dict[str, Scenario]] = {
     | {"model": Scenario("m", near), "fusion": Scenario("score", near, BY_M)}
     | {"rank_constant": Scenario(1, near, BY_M), "vector_weight": Scenario(3, near, BY_M)}
     | {"cosine": Scenario(0.9, near, BY_M)},
-    "retrieval:support-1": RETRIEVAL
-    | {"stop_words": Scenario("english-2", searched), "weight": Scenario(0, supported)}
-    | {"pool": Scenario(1, supported)},
-    "retrieval:utility-1": RETRIEVAL
-    | {"stop_words": Scenario("english-2", searched), "weight": Scenario(9, proven)}
-    | {"pool": Scenario(1, proven, {"retrieval": {"weight": 9}})},
     "admission:standard-1": {"rollouts": Scenario(False, compared), "queries": Scenario(False, GOOD)},
     "admission:reviewed-1": {"given": Scenario(False, partial(imported, ONE_EACH))},
     "judging:checks-1": JUDGED,

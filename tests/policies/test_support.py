@@ -8,10 +8,15 @@ from math import log
 from rbank_es import Bank, Item
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.law import Dedup, fold
-from rbank_es.policies import Bm25V2, Filters, SupportRanking
+from rbank_es.policies import Bm25V2, Filters
 from rbank_es.projections.active_items import ActiveItems
 from tests.cli.misled import judged, learned, ran
 from tests.policies.test_utility import LAMPS, ranked, utility_bank
+
+
+def by_support(weight: float, pool: int = 50) -> Bm25V2:
+    """The policy that ranks by support, without a floor."""
+    return Bm25V2(support=weight, pool=pool, coverage=0.0, share_of_best=0.0)
 
 
 def repeated(item: Item, number: int) -> Item:
@@ -21,7 +26,7 @@ def repeated(item: Item, number: int) -> Item:
 
 def test_the_ranking_is_that_of_its_definition_at_every_point_and_in_memory() -> None:
     """BM25's score times 1 + weight * ln(support), support read off the fold of that point."""
-    policy = SupportRanking(weight=2.0)
+    policy = by_support(2.0)
     with utility_bank(Dedup(content_min=(2, 3))) as bank:
         begun = bank.position
         for number in range(4):
@@ -30,29 +35,29 @@ def test_the_ranking_is_that_of_its_definition_at_every_point_and_in_memory() ->
         bank.restore(LAMPS[0].id, because="it was good")
         for point in range(begun, bank.position + 1):
             state = fold(bank.events(point=point, resolve=True))
-            plain = ranked(bank, point=point)
-            moved = sorted((score * (1 + 2 * log(state.items[id].support)), id) for id, score in plain)
-            assert ranked(bank, policy, point) == [(id, score) for score, id in moved]
+            plain = ranked(bank, by_support(0.0), point)
+            moved = sorted((-score * (1 + 2 * log(state.items[id].support)), id) for id, score in plain)
+            assert ranked(bank, policy, point) == [(id, -score) for score, id in moved]
             with closing(ActiveItems(lambda _: (0, 0))) as index:
                 index.update(state.items.items())
                 found = policy.choose("lamps", 10, Filters(), index).hits
-            assert [(hit.id, round(hit.score, 9)) for hit in found] == [(id, round(s, 9)) for s, id in moved]
+            assert [(hit.id, round(hit.score, 9)) for hit in found] == [(id, round(-s, 9)) for s, id in moved]
         assert {state.items[item.id].support for item in LAMPS} == {1, 3, 5}
 
 
 def test_a_lesson_that_many_runs_taught_passes_one_that_fits_a_little_better() -> None:
-    with utility_bank(SupportRanking(), Dedup(content_min=(2, 3))) as bank:
+    with utility_bank(by_support(1.0), Dedup(content_min=(2, 3))) as bank:
         before = [id for id, _ in ranked(bank)]
         second = next(item for item in LAMPS if item.id == before[1])
         consolidate(bank, [repeated(second, 1)])
         assert [id for id, _ in ranked(bank)] == [before[1], before[0], *before[2:]]
         with bank.as_of() as view:
-            pooled = [hit.id for hit in view.search("lamps", 1, policy=SupportRanking(pool=1))]
+            pooled = [hit.id for hit in view.search("lamps", 1, policy=by_support(1.0, pool=1))]
         assert pooled == before[:1], "an item beyond the pool stays where it is"
 
 
 def test_an_item_that_is_vouched_for_without_support_keeps_its_score() -> None:
-    with Bank.create("memory:", policies=[Dedup().choice, SupportRanking().choice]) as bank:
+    with Bank.create("memory:", policies=[Dedup().choice, by_support(1.0).choice]) as bank:
         consolidate(bank, LAMPS)
         plain = ranked(bank)
         bank.undo(bank.position, 0, because="wrong")

@@ -14,12 +14,13 @@ from rbank_es import Bank, Item
 from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRead, MemoriesRetrieved, PolicySet, RunStarted
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.law import Dedup, Exposure, LeastProven, fold, outcomes
-from rbank_es.policies import Bm25V1, UtilityRanking
+from rbank_es.policies import Bm25V1
 from rbank_es.system.proportion import proven_share
 from rbank_es.tools.memory.item_search import search_items
 from tests.cli.misled import judged, ran
 from tests.context.procedures_of_bank import procedures
 from tests.effort import examples
+from tests.policies.proven_rank import PROVEN, ProvenRanking
 from tests.tools.tool_sessions import session_for
 
 LAMPS = tuple(
@@ -59,7 +60,7 @@ happenings = st.lists(
         ),
         st.builds(judged, st.sampled_from(RUNS), st.sampled_from(("success", "failure", "undecided"))),
         st.sampled_from(("either", "injected", "read")).map(
-            lambda counted: PolicySet(policies=(UtilityRanking().choice, Exposure(counted=counted).choice))
+            lambda counted: PolicySet(policies=(ProvenRanking().choice, Exposure(counted=counted).choice))
         ),
     ),
     min_size=2,
@@ -80,23 +81,23 @@ def test_the_ranking_is_that_of_its_definition_at_every_point(events: Sequence[E
             shares = {id: proven_share(wins, wins + losses) for id, (wins, losses) in known.items()}
             plain = ranked(bank, Bm25V1(), point)
             moved = sorted((score * (1 + 2.0 * shares.get(id, 0.0)), id) for id, score in plain)
-            assert ranked(bank, UtilityRanking(weight=2.0), point) == [(id, score) for score, id in moved]
+            assert ranked(bank, ProvenRanking(weight=2.0), point) == [(id, score) for score, id in moved]
 
 
 def test_a_proven_item_passes_one_that_fits_a_little_better() -> None:
-    with utility_bank(UtilityRanking(), Dedup()) as bank:
+    with utility_bank(ProvenRanking(), Dedup()) as bank:
         before = [id for id, _ in ranked(bank)]
         for number in range(8):
             bank.append([*ran(f"r{number}", before[1]), judged(f"r{number}", "success")])
         assert [id for id, _ in ranked(bank)] == [before[1], before[0], *before[2:]]
         with bank.as_of() as view:
-            pooled = [hit.id for hit in view.search("lamps", 1, policy=UtilityRanking(pool=1))]
+            pooled = [hit.id for hit in view.search("lamps", 1, policy=ProvenRanking(pool=1))]
         assert pooled == before[:1], "an item beyond the pool stays where it is"
 
 
 @pytest.mark.parametrize("counted", ["injected", "read"])
 def test_only_uses_that_count_move_an_item(counted: str) -> None:
-    with utility_bank(UtilityRanking(), Exposure(counted=counted), Dedup()) as bank:  # type: ignore[arg-type]
+    with utility_bank(ProvenRanking(), Exposure(counted=counted), Dedup()) as bank:  # type: ignore[arg-type]
         plain = ranked(bank)
         bank.append([RunStarted(run="r"), ContextBuilt(run="r", chars=1, items=("i0",)), judged("r", "success")])
         assert (ranked(bank) != plain) == (counted == "injected")
@@ -105,7 +106,7 @@ def test_only_uses_that_count_move_an_item(counted: str) -> None:
 @pytest.mark.slow
 def test_retrievals_by_utility_are_verified_at_their_own_position() -> None:
     """Verdicts, uses and a change of attribution that come later change nothing in the check of earlier ones."""
-    with utility_bank(UtilityRanking(), Dedup()) as bank:
+    with utility_bank(ProvenRanking(), Dedup()) as bank:
         for number, verdict in enumerate(("success", "failure", "success", "success")):
             run = f"r{number}"
             layer = procedures(bank, "lamps", run=run)
@@ -116,7 +117,7 @@ def test_retrievals_by_utility_are_verified_at_their_own_position() -> None:
         assert bank.check(retrievals=True).retrievals.checked == 8  # type: ignore[union-attr]
         bank.append(
             MemoriesRetrieved(
-                mode="auto", k=1, policy="utility-1", query="lamps", hits=(Hit(id="i0", rank=1, score=-9),)
+                mode="auto", k=1, policy="proven-1", query="lamps", hits=(Hit(id="i0", rank=1, score=-9),)
             )
         )
         with pytest.raises(Exception, match="now find other"):
@@ -126,7 +127,7 @@ def test_retrievals_by_utility_are_verified_at_their_own_position() -> None:
 def test_a_tool_searches_again_after_the_uses_of_a_judged_run_changed(tmp_path: Path) -> None:
     """An agent's next search sees a use that was recorded since its last one, because the ranking hangs on it."""
     with Bank.create(tmp_path / "bank") as bank:
-        bank.set_policies({"retrieval": {"name": "utility"}})
+        bank.set_policies({"retrieval": PROVEN})
         consolidate(bank, LAMPS)
         bank.append([RunStarted(run="r"), judged("r", "success")])
         session = session_for(bank)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from rbank_es.events.items import Item
 from rbank_es.law import ItemState
 from rbank_es.policies import Bm25V1, Bm25V2, Filters, RankedItem
-from rbank_es.policies.utility_rank import UtilityRanking
 from rbank_es.policies.words import words_of
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.tokenizer import Tokenizer, fts_ddl
 from tests.effort import examples
+from tests.policies.proven_rank import ProvenRanking
 
 WORDS = (
     "count",
@@ -151,7 +151,7 @@ def test_outcomes_of_items_move_them_as_those_of_a_bank_would() -> None:
     known = {items["one"].id: (9, 1), items["two"].id: (9, 0), items["three"].id: (9, 9)}
     with closing(ActiveItems(known.__getitem__)) as index:
         index.update((item.id, entry(item)) for item in items.values())
-        found = UtilityRanking(weight=2.0).choose("river", 3, Filters(), index)
+        found = ProvenRanking(weight=2.0).choose("river", 3, Filters(), index)
     assert [hit.id for hit in found.hits] == [items[name].id for name in ("two", "one", "three")]
 
 

@@ -13,9 +13,11 @@ from rbank_es.bank import Bank
 from rbank_es.events import BankCreated, ContextBuilt, JudgmentOverruled, MemoriesRetrieved, RunJudged, RunStarted
 from rbank_es.lab.simulated.learner_memory import SIMULATED, LearnerMemory
 from rbank_es.lab.simulated.memory_mirror import MirrorMemory
+from rbank_es.lab.simulated.poisoned_bank import BY_SUPPORT
 from rbank_es.lab.simulated.simulation import Simulation, SimulationPlan, VerdictCheck, simulate
 from rbank_es.lab.simulated.solver import PERFECT, JudgeErrors
 from rbank_es.lab.simulated.world import Assumptions, World
+from tests.policies.proven_rank import PROVEN
 
 SMALL = Assumptions(families=4, clan=2, tasks=24, unseen=1)
 BAD = JudgeErrors(false_success=0.5, false_failure=0.3)
@@ -25,7 +27,7 @@ PLANS: dict[str, SimulationPlan] = {
     "dedup, by review": SimulationPlan(
         judge=BAD,
         checks=(VerdictCheck(at=8, verdicts=3, pick="review"), VerdictCheck(at=24, pick="review", errors=0.5)),
-        policies={"consolidation": {"name": "dedup"}, "retrieval": {"name": "utility"}},
+        policies={"consolidation": {"name": "dedup"}, "retrieval": PROVEN},
         measured_every=12,
     ),
     "bounded, emptied": SimulationPlan(
@@ -34,7 +36,7 @@ PLANS: dict[str, SimulationPlan] = {
         later_judge=PERFECT,
         checks=(VerdictCheck(at=8, verdicts=4), VerdictCheck(at=20)),
         emptied_at=12,
-        policies={"forgetting": {"name": "bounded", "max_items": 5, "grace": 2}, "retrieval": {"name": "support"}},
+        policies={"forgetting": {"name": "bounded", "max_items": 5, "grace": 2}, "retrieval": BY_SUPPORT},
     ),
 }
 
