@@ -20,6 +20,7 @@ from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS, lights
 from rbank_es.events import Event, ExperimentFinished, ExperimentStarted, RunStarted
 from rbank_es.events.run_events import Trial
+from rbank_es.lab.beginnings import BEGINNING, begin, fork_point
 from rbank_es.lab.definition import load_experiment
 from rbank_es.lab.experiment_folder import read_experiment
 from rbank_es.lab.experiment_run import prepare_folder, run_experiment
@@ -75,22 +76,27 @@ def _copied(place: Path, materials: Materials) -> Path:
     """Return the folder `copied`, with the trials of `first_folder` under each number of repetitions."""
     first_folder, folder, experiment = place / "first_folder", place / "copied", materials.experiment
     prepare_folder(materials, folder)
-    with Bank.open(base_place(first_folder)) as first, first.fork(_made(base_place(folder))) as base:
+    with Bank.open(base_place(first_folder)) as first:
+        # A copy, because the bank from which trials are forked is no fork itself.
+        first.log.copy(fork_point(first), str(_made(base_place(folder)))).close()
+    with Bank.open(base_place(folder)) as base:
         for trial in trials(experiment):
             own = TrialPlace(first_folder, msgspec.structs.replace(trial, repetition=0)).bank
-            with Bank.open(own) as bank, base.fork(_made(TrialPlace(folder, trial).bank)) as copy:
+            with Bank.open(own) as bank, base.fork(_made(TrialPlace(folder, trial).bank), fork_point(base)) as copy:
                 copy.set_policies(tables_of(experiment.named(trial.condition).choices()))
+                [started] = (each for each in bank.events(types={BEGINNING}) if isinstance(each, ExperimentStarted))
+                begin(folder, base, copy, msgspec.structs.replace(started, seq=0, at="", trial=trial), experiment)
                 copy.append([*_events(bank, trial)])
                 copy.append(_end(bank, copy, trial, materials))
     return folder
 
 
 def _events(bank: Bank, trial: Trial) -> Iterator[Event]:
-    """Yield what a trial recorded, but for its end, as that of another one."""
-    began = next(bank.events(types={"experiment_started"})).seq
-    for event in bank.events(after=began - 1, resolve=True):
+    """Yield what a trial recorded between its beginning and its end, as that of another one."""
+    began = next(bank.events(types={BEGINNING})).seq
+    for event in bank.events(after=began, resolve=True):
         if not isinstance(event, ExperimentFinished):
-            own = {"trial": trial} if isinstance(event, ExperimentStarted | RunStarted) else {}
+            own = {"trial": trial} if isinstance(event, RunStarted) else {}
             yield msgspec.structs.replace(event, seq=0, at="", **own)
 
 

@@ -1,4 +1,4 @@
-"""Start-up: the whole processes of `rbank-es append` of one event, and of `rbank-es hook` at a prompt."""
+"""Start-up: the whole processes of `rbank-es append` of one event, of `rbank-es hook` at a prompt, and of a search."""
 
 from __future__ import annotations
 
@@ -36,6 +36,26 @@ from rbank_es.cli.shared import main
 from rbank_es.agents import hook_process
 hook_process.main(["--bank", sys.argv[1]], time_s=60)
 """
+# A search, then the seconds of the processor that it took, and those of them in which it imported modules.
+_SEARCH = """
+import sys, time
+from importlib import _bootstrap
+load, inside, spent = _bootstrap._find_and_load, False, 0.0
+def measured(*given):
+    global inside, spent
+    if inside:
+        return load(*given)
+    inside, begin = True, time.process_time()
+    try:
+        return load(*given)
+    finally:
+        inside, spent = False, spent + time.process_time() - begin
+_bootstrap._find_and_load = measured
+begin = time.process_time()
+from rbank_es.cli.shared import main
+main.main(["search", *sys.argv[1:]])
+print(time.process_time() - begin, spent)
+"""
 _LIBRARY = """
 import json, sys
 from pathlib import Path
@@ -46,9 +66,10 @@ application.append([json.load(open(sys.argv[2]))])
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """Yield two rows: the commands beside the bare interpreter."""
+    """Yield the commands beside the bare interpreter, and a search beside what it imports."""
     yield _appended(place, sizes)
     yield _hooked(place, sizes)
+    yield from _searched(place, sizes)
 
 
 def _appended(place: Path, sizes: Sizes) -> Row:
@@ -103,10 +124,54 @@ def _hooked(place: Path, sizes: Sizes) -> Row:
     )
 
 
+def _searched(place: Path, sizes: Sizes) -> Iterator[Row]:
+    """Yield the processor time of a search in a process of its own, by size of the bank, and that of its imports."""
+    query, counts = Corpus().queries(1)[0], [sizes.items // share for share in (100, 10, 1)]
+    over, imports = list[float](), list[float]()
+    for count in counts:
+        bank = place / f"searched-{count}"
+        made = make_item_bank(bank, count)
+        made.project()
+        made.close()
+        took = [_search_s(bank, query) for _ in range(sizes.start_rounds)]
+        over.append(median(whole - imported for whole, imported in took))
+        imports += [imported for _, imported in took]
+    floor, bare = (
+        median(_processor_s([sys.executable, "-c", code], b"", {}) for _ in range(sizes.start_rounds))
+        for code in ("import msgspec, sqlite3, click", "pass")
+    )
+    yield Row(
+        "start-up",
+        f"rbank-es search over its imports, banks of {' / '.join(f'{count:,}' for count in counts)} items",
+        " / ".join(map(duration, over)),
+        floor=f"its imports {duration(median(imports))}",
+        goal=Goal("≤", 60, "ms"),
+        value=1_000 * over[-1],
+    )
+    yield Row(
+        "start-up",
+        "the imports of a search",
+        duration(median(imports)),
+        floor=f"msgspec, sqlite3 and click {duration(floor - bare)}",
+        goal=Goal("≤", 1.5, "x floor"),
+        value=median(imports) / (floor - bare),
+    )
+
+
+def _search_s(bank: Path, query: str) -> tuple[float, float]:
+    """Return the processor time of a search in a process of its own, and the part of it in which it imports."""
+    shown = subprocess.run(
+        [sys.executable, "-c", _SEARCH, str(bank), query],
+        check=True, stdout=subprocess.PIPE, cwd=HOME, text=True, env=_environment(),
+    )  # fmt: skip
+    whole, imported = map(float, shown.stdout.splitlines()[-1].split())
+    return whole, imported
+
+
 def _processor_s(command: Sequence[str], given: bytes, around: Mapping[str, str]) -> float:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, input=given, stdout=subprocess.DEVNULL, cwd=HOME, env=environment | {**around})
+    around = _environment() | {**around}
+    subprocess.run(command, check=True, input=given, stdout=subprocess.DEVNULL, cwd=HOME, env=around)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -117,6 +182,9 @@ def _command() -> list[str]:
 
 
 def _run(command: Sequence[str]) -> None:
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=HOME, env=_environment())
+
+
+def _environment() -> dict[str, str]:
     # Write byte code as an installation does, because this shell may forbid it.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=HOME, env=environment)
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

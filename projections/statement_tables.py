@@ -65,13 +65,13 @@ CROSS JOIN candidates c ON c.text = s.text WHERE (j.value + :lost) * :of >= :lea
 """
 _ITEMS = "SELECT DISTINCT item FROM candidates WHERE text IN (SELECT value FROM json_each(?))"
 
-_BLOCK_TEXTS = 4096
+BLOCK_TEXTS = 4096
 """Texts of a block: of 1e5 texts, 25 rows have those of a common fact, and an append writes 8 kB again at most."""
 
 _BATCH_TEXTS = 1_024
 """Texts whose words are in memory together."""
 
-_BATCH_FACTS = 1_000_000
+BATCH_FACTS = 1_000_000
 """Facts of texts after which the rows are written: those of 4,096 texts are 150,000 as a rule."""
 
 _PLACES_KEPT = 65_536
@@ -117,8 +117,8 @@ class _FactWriter:
 
     def add(self, text: int, places: Collection[int]) -> None:
         """Note that a text has the facts of these places."""
-        block, offset = divmod(text, _BLOCK_TEXTS)
-        if block != self._block or self._gathered > _BATCH_FACTS:
+        block, offset = divmod(text, BLOCK_TEXTS)
+        if block != self._block or self._gathered > BATCH_FACTS:
             self.write()
             self._block = block
         self._gathered += len(places)
@@ -130,7 +130,7 @@ class _FactWriter:
 
     def write(self) -> None:
         """Write what is gathered, behind what the rows have."""
-        first = self._block * _BLOCK_TEXTS
+        first = self._block * BLOCK_TEXTS
         rows = ((place + first, texts.tobytes()) for place, texts in sorted(self._texts.items()))
         self._run.executemany(_ADD, rows)
         self._texts.clear()

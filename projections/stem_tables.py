@@ -8,6 +8,7 @@ so no row is of a position. Without the right stemmer the tables stay empty, and
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from unicodedata import unidata_version
 
@@ -45,17 +46,19 @@ def index_stems(connection: sqlite3.Connection, after: int, upto: int) -> None:
     writer = PostingWriter(connection, "stem")
     if not writer.is_behind or installed_stemmer() != STEMMER:
         return
-    languages, spellings = bytearray(), dict[tuple[str, str], None]()
+    languages, words = bytearray(), defaultdict[str, set[str]](set)
 
     def counted(rows: Sequence[Sequence[str]]) -> Iterator[CountedText]:
         for text in map(read_text, rows):
             languages.append(LANGUAGES.index(text.language))
-            spellings.update(dict.fromkeys(text.spellings()))
+            words[text.language].update(*text.columns, text.parts)
             yield counted_stems(text)
 
     first = writer.last + 1
     writer.extend(counted)
     _write_languages(connection, first, bytes(languages))
+    # Once for each word, because most words of a text are in others, too.
+    spellings = {pair for name, some in words.items() for pair in SpelledText(name, (list(some),), []).spellings()}
     rows = ((len(spelling), spelling, stem, letters_of(spelling)) for spelling, stem in sorted(spellings))
     connection.executemany("INSERT OR IGNORE INTO spellings VALUES (?, ?, ?, ?)", rows)
 

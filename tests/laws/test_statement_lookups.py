@@ -46,6 +46,7 @@ from rbank_es.law.likeness import (
     token_set,
 )
 from rbank_es.law.looked_up_items import StatementIndex, known_by
+from rbank_es.projections import statement_tables
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.statement_tables import LIKENESS_RULE
@@ -325,6 +326,24 @@ def test_nothing_is_left_by_which_an_erased_text_could_be_guessed(place: Path) -
             assert packed(hashed) not in file.read_bytes()
         # As if its words had never been there: another text may have them.
         assert remember(bank, Item.make("Lesson", gone.content, "success")) == ("new", ())
+
+
+def test_the_rows_of_facts_are_the_same_wherever_batches_end(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where blocks and batches are short: of texts that come one by one, and of all at once."""
+    monkeypatch.setattr(statement_tables, "BLOCK_TEXTS", 8)
+    monkeypatch.setattr(statement_tables, "BATCH_FACTS", 40)
+    found = list[list[tuple[int, bytes]]]()
+    with Bank.open(place) as bank:
+        bank.project(rebuild=True)
+        for number in range(20):
+            remember(bank, Item.make("Pumps", f"Pump {number} stops before valve {number} opens", "success"))
+            bank.project()
+        for _ in range(2):
+            with closing(sqlite3.connect(bank.log.derived_directory / READ_MODELS)) as connection:
+                found.append(connection.execute("SELECT place, texts FROM statement_facts").fetchall())
+            bank.project(rebuild=True)
+        assert found[0] == found[1] and max(len(texts) for _, texts in found[0]) == 16
+        assert remember(bank, Item.make("Lesson", f"{lesson(7).content} more", "success")) == ("near", (lesson(7).id,))
 
 
 def packed(number: int) -> bytes:
