@@ -156,9 +156,6 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
 
     # ---------------------------------------------------------------- items
 
-    def _view(self, point: str | int | None) -> View:
-        return self.live() if point is None else self.as_of(point)
-
     def get(
         self, ids: str | Sequence[str], *, max_n: int = limits.READ_ITEMS, point: str | int | None = None
     ) -> list[Item]:
@@ -170,7 +167,7 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         ids = (ids,) if isinstance(ids, str) else ids
         if len(ids) > max_n:
             raise LimitExceeded("items asked for", len(ids), max_n, "ask for fewer, or raise max_n")
-        with self._view(point) as view:
+        with self.live(point) as view:
             return [self._in_full(view, item_id) for item_id in ids]
 
     def _in_full(self, view: View, item_id: str) -> Item:
@@ -184,7 +181,7 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         """Return the beginning of an item's content, as `cut_words` does. Raises `NotInBank`."""
         if max_chars < 1:
             raise BadInput(f"max_chars is {max_chars}; it must be at least 1")
-        with self._view(point) as view:
+        with self.live(point) as view:
             return cut_words(self._in_full(view, item_id).content, max_chars)
 
     # ---------------------------------------------------------------- erasing
