@@ -11,9 +11,7 @@ from msgspec import Meta
 from rbank_es import limits
 from rbank_es.answers.shared.bank_reader import BankReader, shortened
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
-from rbank_es.errors import BadSearch
 from rbank_es.events import Floor
-from rbank_es.events.readable_text import safe_line
 from rbank_es.projections.search_result import FoundItem
 from rbank_es.system.proportion import percent
 
@@ -56,11 +54,8 @@ class Found(BankAnswer, frozen=True, kw_only=True):
 
 def find_hits(reader: BankReader, question: SearchQuestion) -> Found:
     """Return what a query finds, and what the policy withholds. Raises `BadSearch`, `BadPolicy`."""
-    policy = reader.view.retrieval_policy()
-    if not policy.words(question.query):
-        raise BadSearch(f"the query {safe_line(question.query)!r} has no words to search for: give at least one word")
     narrower = {name: getattr(question, name) for name in ("polarity", "role", "domain", "level")}
-    result = reader.view.retrieve(question.query, question.k, **narrower, policy=policy)
+    result = reader.view.retrieve(question.query, question.k, **narrower)
     event, chars = result.event, reader.bounds.chars
     return Found(
         bank=reader.name,

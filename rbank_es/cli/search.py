@@ -78,7 +78,9 @@ def search(
             warn(slip)
         if not found.hits and (slip is None or policy.domains != "filter"):
             above = frozenset[str]() if (bound := policy.level_bound(level)) is None else view.items_above(bound)
-            warn(_why_nothing(view, found, {"polarity": polarity, "role": role}, above))
+            unread = f"the query {safe_line(query)!r} has no words to search for: give at least one word"
+            why = _why_nothing(view, found, {"polarity": polarity, "role": role}, above)
+            warn(why if policy.words(query) else unread)
         elif found.withheld and not (show_all or as_json or as_csv):
             echo(styled(f"{count(len(found.withheld), 'weaker match', 'weaker matches')} withheld; see --all", "dim"))
 

@@ -64,7 +64,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "behind no row": ({"after": "nobody"}, "there is no run 'nobody' at position"),
     "behind an empty key": ({"after": ""}, "there is no run '' at position"),
     "an empty number": ({"limit": ""}, "Expected `int`, got `str` - at `limit`"),
-    "no words to search for": ({"": "search", "query": "?!"}, "the query '?!' has no words to search for"),
     "runs that were given no item": ({"item": "nobody"}, "no item 'nobody' at position 609"),
     "events of no run": ({"": "events", "run": "nobody"}, "no run 'nobody' at position 609"),
     "no event": ({"": "event", "event": "nobody"}, "no event 'nobody' at position 609"),
@@ -94,6 +93,14 @@ def test_what_cant_be_asked_is_refused_with_one_sentence_on_every_face(bank: Ban
     assert str(refused.value) in fails("ask", str(SAMPLE), question, *words, cwd=SAMPLE.parent)
     status = 404 if isinstance(refused.value, NotInBank) else 400
     assert served(bank, question, given) == (status, {"error": str(refused.value)})
+
+
+@pytest.mark.parametrize("query", ["?!", "", "🦉"])
+def test_a_query_without_words_finds_nothing_on_every_face(bank: Bank, query: str) -> None:
+    found = json.loads(bank.ask("search", query=query).json())
+    told = run("ask", SAMPLE, "search", f"query={query}", "--json", cwd=SAMPLE.parent).json
+    status, page = served(bank, "search", {"query": query})
+    assert found["hits"] == [] and told == found and (status, page) == (200, found)
 
 
 @pytest.mark.parametrize("number", [10**18, 2**63, 10**30])
