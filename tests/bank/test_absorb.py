@@ -124,24 +124,10 @@ def test_what_it_appends_is_not_read_again(mine: Bank, theirs: Bank, monkeypatch
         assert state_digests(other.state()) == state_digests(mine.state())
 
 
-def test_the_record_names_the_other_bank_its_head_and_the_counts(mine: Bank, theirs: Bank) -> None:
-    head = theirs.head()
-    made = mine.absorb(theirs, by="ann")
-    [record] = mine.events(types={"bank_absorbed"})
-    assert (record.bank, record.upto, record.digest, record.by) == (theirs.id, head.seq, head.digest, "ann")  # type: ignore[attr-defined]
-    assert record.counts == {"brought": made.brought, "known": 0, "refused": 0}  # type: ignore[attr-defined]
-    assert (made.other_seq, made.other_digest, made.last_seq) == (head.seq, head.digest, mine.position)
-
-
 def test_a_point_bounds_what_comes(mine: Bank, theirs: Bank) -> None:
     made = mine.absorb(theirs, "misled")
     assert made.brought_runs == 2 and "misled" not in mine.state().runs
     assert mine.absorb(theirs).brought_runs == 2
-
-
-def test_usage_of_absorbed_runs_counts_and_their_verdicts_too(mine: Bank, theirs: Bank) -> None:
-    mine.absorb(theirs)
-    assert usage(mine.state())[HEIGHT.id] == usage(theirs.state())[HEIGHT.id] == (2, 1)
 
 
 def test_retrievals_of_other_banks_are_counted_and_not_repeated(mine: Bank, theirs: Bank) -> None:
@@ -171,33 +157,11 @@ def test_absorbing_twice_adds_nothing(mine: Bank, theirs: Bank) -> None:
     assert (again.brought, again.known, again.last_seq, mine.position) == (0, first.brought, None, position)
 
 
-def test_a_copy_that_comes_back_adds_only_what_is_new(mine: Bank) -> None:
-    with mine.copy() as copied:
-        before = mine.position
-        assert mine.absorb(copied).brought == 0 and mine.position == before
-        taught(copied, "there", HEIGHT)
-        taught(mine, "here", SORTED)
-        made = mine.absorb(copied)
-        assert (made.brought, made.brought_runs, made.brought_candidates) == (5, 1, 1)
-        assert set(active(mine.state())) == {COUNTED.id, HEIGHT.id, SORTED.id}
-
-
 def test_cycles_end_and_both_banks_hold_the_same(mine: Bank, theirs: Bank) -> None:
     mine.absorb(theirs)
     assert theirs.absorb(mine).brought_runs == 1
     assert mine.absorb(theirs).brought == theirs.absorb(mine).brought == 0
     assert active(mine.state()).keys() == active(theirs.state()).keys()
-
-
-def test_chains_keep_the_bank_that_recorded_first(theirs: Bank) -> None:
-    with Bank.create("memory:") as middle, Bank.create("memory:") as last:
-        taught(middle, "between", COUNTED)
-        middle.absorb(theirs)
-        last.absorb(middle)
-        assert brought(last, theirs.id).keys() == brought(middle, theirs.id).keys()
-        assert last.absorb(theirs).brought == 0
-        origins = {event.origin for event in last.events() if getattr(event, "run", None) == "between"}
-        assert origins == {middle.id}
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_come(mine: Bank, theirs: Bank) -> None:
@@ -383,15 +347,6 @@ def test_an_item_is_known_by_both_names_where_the_words_that_gave_it_one_were_er
         assert mine.state().items["m1"].state == "withdrawn"
 
 
-def test_the_same_file_imported_into_both_banks_is_one_item(mine: Bank) -> None:
-    with Bank.create("memory:") as other:
-        imported(mine, "ports")
-        imported(other, "ports")
-        made = mine.absorb(other)
-        assert made.renamed_items == {} and made.decisions == {"skip": 1}
-        assert mine.state().items["m1"].support == 2
-
-
 # ---------------------------------------------------------------- erased words
 
 
@@ -544,12 +499,6 @@ def test_a_bank_cannot_absorb_itself(mine: Bank, tmp_path: Path) -> None:
     Bank.create(tmp_path / "notes").close()
     with Bank.open(tmp_path / "notes") as bank, Bank.open(tmp_path / "notes") as again:
         pytest.raises(BadInput, bank.absorb, again).match("can't absorb itself")
-
-
-def test_an_empty_bank_brings_nothing(mine: Bank) -> None:
-    with Bank.create("memory:") as empty:
-        head = mine.head()
-        assert mine.absorb(empty).brought == 0 and mine.head() == head
 
 
 @pytest.mark.parametrize("place", ["end", "middle"])

@@ -85,21 +85,6 @@ def abc(bank: Bank) -> tuple[str, str, str]:
     return a.item, b.item, c.item
 
 
-def test_what_rested_on_an_overruled_verdict_leaves_and_its_duplicates_are_born(
-    bank: Bank, abc: tuple[str, str, str]
-) -> None:
-    a, b, _ = abc
-    before = bank.position
-    made = bank.overrule("r1", "failure", reason="it counted twice", by="ann")
-    assert states(bank) == {b: ("active", 2)}
-    assert states_in(made) == {a: ("active", "unsupported"), b: (None, "active")}
-    assert (made.first_seq, made.last_seq) == (before + 1, bank.position) and made.decided == 2
-    [run] = made.runs
-    assert run.before and run.after and (run.before.verdict, run.after.verdict) == ("success", "failure")
-    assert made.verdicts == {"r1": "failure"}
-    assert list(active(bank.state(before))) == [a] and list(active(bank.state())) == [b]
-
-
 def test_what_is_recorded_is_no_id(bank: Bank) -> None:
     with bank.record("Which lamps are lit?") as run:
         run.finish("All.")
@@ -152,17 +137,6 @@ def test_a_dry_run_tells_the_same_and_appends_nothing(bank: Bank, abc: tuple[str
     assert replace(told, recorded=True) == done
 
 
-def test_a_verdict_that_came_by_append_acts_at_once_and_correct_completes_it(
-    bank: Bank, abc: tuple[str, str, str]
-) -> None:
-    _, b, c = abc
-    judged(bank, "r1", "failure", "human")
-    assert states(bank) == {}
-    assert [each.id for each in bank.correct().came] == [b]
-    assert states(bank) == {b: ("active", 2)}
-    assert bank.correct().last_seq is None
-
-
 def test_a_writer_completes_what_is_due_before_it_learns(bank: Bank, abc: tuple[str, str, str]) -> None:
     _, b, _ = abc
     judged(bank, "r1", "failure", "human")
@@ -206,16 +180,6 @@ def test_influence_of_many_verdicts_lasts_as_long_as_those_because_of_which_it_i
     bank.overrule("r2", "success", reason="right after all")
     assert set(states(bank)) == {a, b, *lessons.values()}
     assert bank.check(decisions=True).canonical.canonical
-
-
-def test_wins_are_counted_again(bank: Bank) -> None:
-    a = learn(bank, "r1", WORDS).item
-    given(bank, "r4", a)
-    judged(bank, "r4", "success")
-    [change] = bank.overrule("r4", "failure", reason="wrong").items
-    was, now = change.before, change.after
-    assert was and now and change.id == a
-    assert [(each.uses, each.wins, each.losses) for each in (was, now)] == [(1, 1, 0), (1, 0, 1)]
 
 
 def test_wins_that_change_choose_again_what_was_forgotten(bank: Bank) -> None:
@@ -453,17 +417,6 @@ def test_what_is_recorded_takes_the_whole_id_however_few_begin_so(
     with pytest.raises(NotInBank, match=f"write the whole id .*{whole}"):
         ACTS[act](bank, beginning)
     assert bank.position == position
-
-
-def test_what_is_remembered_of_an_overruled_run_rests_on_the_new_verdict(bank: Bank) -> None:
-    bank.overrule("r1", "failure", reason="wrong")
-    item = learn(bank, "r1", WORDS).item
-    *_, extracted = bank.events(types={"memories_extracted"})
-    *_, ruled = bank.events(types={"judgment_overruled"})
-    assert isinstance(extracted, MemoriesExtracted)
-    assert extracted.relied == (Reliance(run="r1", verdict="failure", judgment=ruled.id),)
-    bank.overrule("r1", "success", reason="right after all")
-    assert item not in states(bank)
 
 
 @pytest.mark.parametrize("act", ("overrule", "reject", "retract", "restore"))

@@ -78,21 +78,6 @@ def test_a_view_equals_a_replay_and_writes_nothing(models: ReadModels, tmp_path:
         assert (shown(view), view.search(QUERY, 5)) == expected(seq, tmp_path)
 
 
-def test_search_follows_the_items_that_were_active(models: ReadModels) -> None:
-    """Not the documents of today: their number and lengths would change every score."""
-    found = {}
-    for seq in range(9):
-        with models.as_of(seq) as view:
-            found[seq] = {hit.id: hit.score for hit in view.search(QUERY, 5)}
-    ids = {seq: set(hits) for seq, hits in found.items()}
-    assert ids[1] == set()
-    assert ids[2] == ids[3] == {"owl", "fox"}
-    assert ids[4] == ids[5] == {"owl"}
-    assert ids[6] == {"owl", "hen"}
-    assert ids[7] == ids[8] == {"owl", "fox", "hen"}
-    assert len({hits["owl"] for hits in (found[2], found[4], found[6], found[7])}) == 4
-
-
 @pytest.mark.parametrize("seq", [0, 3, 8])
 def test_a_missing_file_is_made_good_in_memory(tmp_path: Path, seq: int) -> None:
     """And isn't made on disk."""

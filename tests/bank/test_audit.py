@@ -122,15 +122,6 @@ def test_a_replay_goes_into_a_file_named_by_text(tmp_path: Path):
     assert (tmp_path / "then.sqlite").stat().st_size > 0
 
 
-def test_a_failed_check_is_told_to_programs_too(tmp_path: Path):
-    """With `--json` there is a document on standard output also where a check fails."""
-    Bank.create(tmp_path / "bank").close()
-    done = rbank("verify", "bank", "--head", "1:" + "0" * 64, "--json", cwd=tmp_path)
-    told = json.loads(done.stdout)
-    assert done.returncode == told["error"]["exit_code"] == 1
-    assert told["ok"] is False and "1" in told["error"]["message"]
-
-
 def test_a_retrieval_that_differs_in_its_score_says_so(tmp_path: Path):
     """The message shows scores, so that what differs can be seen."""
     item = Item.make("Count the lamps", "Count them.")

@@ -20,7 +20,6 @@ from tests.cli_runner import run as command
 WRONG = ("Tower heights are in feet", "All tower heights in the register are stored in feet, as the keeper says.")
 RIGHT = ("Tower heights are in metres", "All tower heights in the register are stored in metres, as the keeper says.")
 REWORDED = ("Metres for towers", "Every tower height in the register is stored in metres, as the keeper says.")
-OTHER = ("Count lamps once", "Joins repeat lamps, so count distinct lamps only.")
 
 
 @pytest.fixture(params=[AppendV2(), DedupV2(), MergeV2()], ids=lambda policy: policy.name)
@@ -54,15 +53,6 @@ def learned(bank: Bank, *lessons: tuple[str, str], run: str = "r1") -> list[tupl
 def state_of(bank: Bank, lesson: tuple[str, str]) -> str:
     """The state of a lesson's item."""
     return bank.state().items[Item.make_id(*lesson)].state
-
-
-def test_one_candidate_waits_and_not_its_extraction(bank: Bank) -> None:
-    assert learned(bank, RIGHT, OTHER) == [("add", "near-rejected", True), ("add", "new", False)]
-    assert (state_of(bank, RIGHT), state_of(bank, OTHER)) == ("pending", "active")
-    state = bank.state()
-    [pair] = state.records[Item.make_id(*RIGHT)].pairs
-    assert state.pairs[pair].targets == (Item.make_id(*WRONG),)
-    assert bank.check(decisions=True).canonical.canonical
 
 
 def test_no_extraction_admits_it_and_a_person_does(bank: Bank) -> None:
@@ -141,16 +131,6 @@ def test_it_is_decided_about_again_when_the_rejection_is_lifted(bank: Bank, lift
     assert bank.check(decisions=True).canonical.canonical
 
 
-def test_a_rejection_holds_what_was_learned_before_and_is_near(bank: Bank) -> None:
-    id = Item.make_id(*WRONG)
-    bank.restore(id, because="it was right", even_rejected=True)
-    learned(bank, RIGHT, OTHER)
-    assert state_of(bank, RIGHT) == "active"
-    made = bank.reject(id, because="no")
-    assert {(each.id, each.after and each.after.state) for each in made.items} >= {(Item.make_id(*RIGHT), "pending")}
-    assert state_of(bank, OTHER) == "active"
-
-
 def test_the_same_content_waits_once_its_title_gains_or_loses_a_negation(bank: Bank) -> None:
     for title in ("Tower heights are not in feet", "Never trust tower heights", "Without feet"):
         assert learned(bank, (title, WRONG[1])) == [("add", "near-rejected", True)], title
@@ -178,31 +158,6 @@ def test_a_person_corrects_a_value_at_once_and_a_rewording_waits(bank: Bank, tmp
     [made] = learned(bank, REWORDED)
     assert made[0] == "add" and not made[2], "what a person gave clears its rewordings, too"
     assert bank.check(decisions=True).canonical.canonical
-
-
-def test_people_are_shown_both_texts_and_the_difference(tmp_path: Path) -> None:
-    place = tmp_path / "bank"
-    with Bank.create(place) as bank:
-        bank.append(RunJudged(run="r1", purpose="learning", verdict="success", judge="j", judge_version="1", kind="lm"))
-        bank.reject(bank.remember(*WRONG).item, because="they are in metres")
-        learned(bank, RIGHT)
-    id, wrong = Item.make_id(*RIGHT), Item.make_id(*WRONG)
-    for shown in (command("show", place, id, cwd=tmp_path), command("review", place, cwd=tmp_path)):
-        text = " ".join(shown.out.split())
-        assert f"near to the rejected item {wrong}: feet → metres" in text, text
-        assert f"{WRONG[0]}: {WRONG[1]}" in text
-    [pending] = command("review", place, "--json", cwd=tmp_path).json["pending"]
-    [near] = pending["near"]
-    assert (near["item"], near["content"], near["differences"]) == (
-        wrong,
-        WRONG[1],
-        [{"before": "feet", "after": "metres"}],
-    )
-    listed = {
-        each["id"]: each["near_rejected"] for each in command("items", place, "--json", cwd=tmp_path).json["items"]
-    }
-    assert listed == {id: [wrong], wrong: []}
-    assert f"pending, near {wrong}" in command("items", place, cwd=tmp_path).out
 
 
 def test_items_that_are_near_are_kept_beside_each_other_and_linked(tmp_path: Path) -> None:

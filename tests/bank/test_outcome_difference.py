@@ -89,13 +89,6 @@ def test_an_item_of_late_runs_is_not_compared_with_early_ones() -> None:
     assert found.as_dict()["others"] == Share(0, 0).as_dict()
 
 
-def test_too_few_are_said_to_be_too_few_with_the_number_that_would_do() -> None:
-    found = compared(interleaved(family("lights", 9, 1, True), family("lights", 2, 8, False)))
-    assert found.difference is None and 0 < found.matched <= 10
-    assert found.needed == cases_needed(found.others.rate or 0, SOUGHT_DIFFERENCE) > 10
-    assert compared([]).matched == 0
-
-
 def test_a_run_that_was_given_the_item_in_another_way_is_in_neither_group() -> None:
     """Where reading counts, a run that only had it in its context is no use, and not without it either."""
     runs = interleaved(family("lights", 5, 5, True), family("lights", 5, 5, False))

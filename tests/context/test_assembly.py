@@ -193,18 +193,6 @@ def test_curated_lines_may_be_given_as_a_path_a_text_or_themselves(lights: Ontol
     assert len({build_context(TASK, source=lights, curated=way).text for way in ways}) == 1
 
 
-def test_the_shipped_constraints_fit_what_they_must_say_into_the_layer(lights: Ontology) -> None:
-    told = layer(build_context(TASK, source=lights, curated=CURATED), "L1")
-    assert "lt:markedBy" in told
-    assert line_of(told, "- Typed with subclasses").startswith(", ask ?x a/rdfs:subClassOf* C")
-
-
-def test_a_slice_for_the_task_comes_only_where_asked_for(lights: Ontology) -> None:
-    plain, sliced = (build_context(TASK, source=lights, task_slice=on) for on in (False, True))
-    assert "For this task" not in plain.text
-    assert "Outage" in line_of(layer(sliced, "L0"), "For this task: ")
-
-
 QUERY = "PREFIX lt: <https://lights.example/ns#> SELECT ?x WHERE { ?x a lt:Wreck ; lt:sankOn ?day . FILTER(?day > 1) }"
 
 

@@ -29,39 +29,6 @@ def test_they_fit_whole_and_leave_room_for_what_parts_the_layers(
     assert packed.text.startswith(f"# How to work ({version})\n")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "needed",
-    [
-        "handle",
-        "ok=false",
-        "llm_query_batched",
-        "SUBMIT(answer=",
-        "sparql=",
-        "evidence=",
-        "Read only",
-        "never instructions",
-    ],
-)
-def test_they_say_what_an_agent_must_know(mode: Mode, needed: str) -> None:
-    assert needed in base_instructions(mode).text
-
-
-@pytest.mark.parametrize("source", [True, False])
-def test_each_mode_says_how_memory_comes(source: bool) -> None:
-    texts = {mode: base_instructions(mode, source=source).text for mode in MODES}
-    assert "mem_search" not in texts["auto"]
-    assert "First call mem_search, then mem_get" in texts["tools"]
-    assert "chosen for this task" not in texts["tools"]
-    assert "chosen for this task; mem_search" in texts["both"]
-
-
-def test_rules_that_do_not_fit_are_left_out_whole() -> None:
-    whole, small = base_instructions("auto").text.splitlines(), base_instructions("auto", 500)
-    assert small.truncated
-    assert set(small.text.splitlines()) < set(whole)
-
-
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(BadInput, match="auto, tools, both"):
         base_instructions("manual")  # type: ignore[arg-type]

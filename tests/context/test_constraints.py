@@ -10,17 +10,13 @@ from rbank_es import limits
 from rbank_es.context.constraints import CuratedLine, constraints
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.sparql.endpoint_profiles import Profile, profile_named
-from tests.context.schemas import PREFIXES, cls, iri, line_of, link, make, prop, use, values
+from tests.context.schemas import PREFIXES, cls, line_of, link, make, prop
 from tests.ontology.graphs import described
 
 APART = "- Inverses, each stored for some classes only: "
-ONE_WAY = "- Stored one way only (^ turns round): "
 EITHER = "- Inverses, ask both ways (p|^q): "
 BELOW = "- Typed with subclasses, ask ?x a/rdfs:subClassOf* C (own+below): "
 STEPS = "- Domain→range: "
-DISJOINT = "- Disjoint: "
-VALUES = "- Values: "
-CROSSWISE = "- Class and property, differing by case only: "
 
 ROOMS = ("Room", "isPartOf", "Floor", 241)
 ZONES = ("HVAC_Zone", "hasPart", "Room", 243)
@@ -40,25 +36,6 @@ def told(schema: Schema, budget: int = 2_000, **options: Any) -> str:
     return constraints(schema, PREFIXES, budget_chars=budget, **options).text
 
 
-def test_it_says_which_prefix_is_left_out() -> None:
-    assert told(BUILDING).splitlines()[0] == "# Constraints (names without a prefix: ex)"
-
-
-def test_a_schema_without_instances_comes_with_a_warning_first() -> None:
-    assert told(make(cls("A"))).splitlines()[1].startswith("- Schema only, no class has instances")
-    assert "Schema only" not in told(BUILDING)
-    assert "Schema only" not in told(Schema()), "nothing is known of it, so nothing is said"
-
-
-def test_a_pair_that_data_hold_for_different_classes_is_told_with_its_steps() -> None:
-    """Rooms hang on floors by isPartOf only: to ask a floor for its parts finds nothing."""
-    assert line_of(told(BUILDING), APART) == "hasPart HVAC_Zone→Room, but isPartOf Room→Floor"
-
-
-def test_a_pair_of_which_data_hold_one_side_names_the_side_that_holds() -> None:
-    assert line_of(told(BUILDING), ONE_WAY) == "hasPoint not isPointOf"
-
-
 def test_a_pair_that_data_hold_now_so_now_so_is_to_be_asked_both_ways() -> None:
     schema = make(
         cls("Mark", instances=9),
@@ -71,30 +48,6 @@ def test_a_pair_that_data_hold_now_so_now_so_is_to_be_asked_both_ways() -> None:
         link("Area", "covers", "Mark", 3),
     )
     assert line_of(told(schema), EITHER) == "inArea/covers, alsoUnused/unused"
-
-
-def test_a_pair_that_data_hold_both_ways_needs_no_words() -> None:
-    schema = make(
-        cls("A", instances=1),
-        prop("to", triples=3, inverses="from"),
-        prop("from", triples=3, inverses="to"),
-        link("A", "to", "A", 3),
-        link("A", "from", "A", 3),
-    )
-    assert not any(line_of(told(schema), title) for title in (APART, ONE_WAY, EITHER))
-
-
-def test_classes_whose_instances_sit_in_subclasses_are_told_with_both_numbers() -> None:
-    schema = make(
-        cls("Light", instances=1, below=13),
-        cls("Lighthouse", "Light", instances=9),
-        cls("Beacon", "Light", instances=4),
-        cls("Hazard", below=3),
-        cls("Shoal", "Hazard", below=3),
-        cls("Rock", "Shoal", instances=3),
-        cls("Keeper", instances=6),
-    )
-    assert line_of(told(schema), BELOW) == "Light 1+13, Hazard 0+3, Shoal 0+3"
 
 
 def test_where_data_type_things_with_superclasses_too_nothing_is_hidden_and_nothing_counts_twice() -> None:
@@ -132,29 +85,6 @@ def test_domains_and_ranges_are_told_for_core_properties_first() -> None:
     }
 
 
-def test_disjoint_classes_are_told_core_ones_first() -> None:
-    schema = make(
-        *map(cls, ("A", "B", "Core")),
-        prop("p", "Core", "Core"),
-        disjoint=((iri("A"), iri("B")), (iri("B"), iri("Core"))),
-    )
-    assert line_of(told(schema), DISJOINT) == "Core/B, A/B"
-
-
-def test_numbers_of_values_are_told_with_functional_properties_among_them() -> None:
-    schema = make(
-        cls("Tower"),
-        prop("height", "Tower"),
-        prop("name", "Tower", functional=True),
-        values("Tower", "height", 1),
-        values("Tower", "lens", 0, 0),
-        values("Tower", "door", 2, 2),
-        values("Tower", "window", 1, 4),
-    )
-    shown = set(line_of(told(schema), VALUES).split("; "))
-    assert shown == {"Tower height (1+)", "name (0–1)", "Tower lens (none)", "Tower door (2)", "Tower window (1–4)"}
-
-
 @pytest.mark.parametrize(
     ("flag", "title"),
     [
@@ -165,12 +95,6 @@ def test_numbers_of_values_are_told_with_functional_properties_among_them() -> N
 )
 def test_flags_of_properties_are_told(flag: str, title: str) -> None:
     assert line_of(told(make(cls("A"), prop("p", **{flag: True}), prop("q"))), title) == "p"
-
-
-def test_names_that_differ_by_case_only_are_told() -> None:
-    schema = make(cls("Activity"), cls("activity2"), cls("Activity2"), prop("activity"), prop("other"))
-    assert line_of(told(schema), CROSSWISE) == "Activity/activity"
-    assert line_of(told(schema), "- Differing by case only: ") == "Activity2/activity2"
 
 
 def test_deprecated_terms_are_counted_but_those_that_data_use_are_not_to_be_avoided() -> None:
@@ -259,17 +183,6 @@ def test_in_the_lean_budget_all_refusals_of_an_endpoint_stand_before_its_notes(n
     assert lines[2].startswith("- At this endpoint: ")
 
 
-def test_uses_of_instances_without_links_tell_no_direction() -> None:
-    """Values of a vocabulary, such as tags, have no class of their own in the data."""
-    schema = make(
-        cls("A", instances=1),
-        prop("hasTag", triples=3, inverses="isTagOf"),
-        prop("isTagOf", triples=2, inverses="hasTag"),
-        use("A", "hasTag", 3),
-    )
-    assert not line_of(told(schema), APART)
-
-
 def test_three_steps_of_a_property_are_told() -> None:
     names = [f"Kind{n}" for n in range(8)]
     schema = make(
@@ -281,14 +194,6 @@ def test_three_steps_of_a_property_are_told() -> None:
         individuals=11,
     )
     assert line_of(told(schema), APART).count("Zone→Kind") == 3
-
-
-def test_every_budget_is_kept_and_what_is_left_out_is_said() -> None:
-    for budget in range(0, 500, 11):
-        packed = constraints(BUILDING, PREFIXES, CURATED, budget)
-        assert len(packed.text) <= budget
-        assert packed.truncated == bool(packed.cut)
-    assert constraints(BUILDING, PREFIXES, CURATED, 0).text == ""
 
 
 @pytest.mark.parametrize(("chars", "shown"), [(160, True), (161, False)])

@@ -28,22 +28,6 @@ priority = 1
 """
 
 
-def test_entries_come_by_priority_then_by_kind_then_as_they_stand() -> None:
-    lines = parse_curated(WHOLE)
-    assert [(line.priority, line.kind) for line in lines] == [
-        (1, "constraint"),
-        (5, "anti_pattern"),
-        (5, "rubric"),
-        (9, "constraint"),
-    ]
-    assert lines[1].terms == ("lt:Light",)
-
-
-def test_a_text_of_several_lines_becomes_one() -> None:
-    [line] = parse_curated('[[constraint]]\ntext = """One\n# two"""')
-    assert line.text == "One # two"
-
-
 def test_a_line_may_be_about_twenty_terms() -> None:
     [line] = parse_curated(f'[[rubric]]\ntext = "x"\nterms = {[f"lt:T{n}" for n in range(20)]}')
     assert len(line.terms) == 20

@@ -35,16 +35,6 @@ Pitfalls
 --------
 > Never go by [the report](https://example.org/x). Go by the **beginning**.
 """
-SUMMED = GUIDE + "\n## Summary\nGo by the watch. Count by subclass.\n\n## More\nThe rest."
-
-
-def test_each_heading_comes_with_its_sentences() -> None:
-    assert guide_summary(GUIDE).text.splitlines() == [
-        "# Guide: A guide to lights",
-        "- Lights stand on coasts. They have keepers.",
-        "- Classes: class · things `Light` · 15 `Light` is never used. Its subclasses are. Watches lead to lights.",
-        "- Pitfalls: Never go by the report. Go by the beginning.",
-    ]
 
 
 def test_every_heading_gets_a_first_sentence_before_any_gets_a_second() -> None:
@@ -66,21 +56,11 @@ def test_a_summary_wins(title: str) -> None:
     assert packed.truncated
 
 
-def test_sections_that_do_not_fit_are_named() -> None:
-    assert guide_summary(SUMMED, 70).cut == "without the beginning, Classes, Pitfalls, More"
-
-
 def test_a_sentence_longer_than_half_the_budget_is_cut_after_a_word_and_it_is_said() -> None:
     packed = guide_summary("# T\n" + "word " * 50, 100)
     assert packed.text.endswith("word…")
     assert packed.truncated
     assert "cut" in packed.cut
-
-
-def test_code_comments_front_matter_and_markup_are_left_out() -> None:
-    text = guide_summary(SUMMED).text
-    for stray in ("SELECT", "comment", "author", "not for readers", "**", "](", "---", "|"):
-        assert stray not in text
 
 
 @pytest.mark.parametrize("guide", ["", "\n \n", "```\ncode only\n", "# Title only", "<!-- x -->", "---\na: b\n---\n"])

@@ -155,16 +155,6 @@ def test_words_of_an_item_cannot_pass_for_ours() -> None:
     assert lines[2].isprintable()
 
 
-def test_an_item_without_content_shows_its_description_and_one_without_words_nothing() -> None:
-    assert "- [a] T. D" in pack_items([Item.make("T", "", desc="D", id="a")]).text
-    assert pack_items([Item.make("", "", id="b")]).text == ""
-
-
-def test_an_id_that_is_too_long_to_read_is_left_out() -> None:
-    assert "\n- Title. Content" in pack_items([Item.make("Title", "Content", id="i" * 65)]).text
-    assert f"\n- [{'i' * 64}] Title. Content" in pack_items([Item.make("Title", "Content", id="i" * 64)]).text
-
-
 def test_an_item_without_room_for_forty_characters_is_left_out() -> None:
     """Beside the markup, and its id."""
     item = Item.make("Long words of an item that go on", "and on " * 60, id="a")

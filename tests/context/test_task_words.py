@@ -26,19 +26,6 @@ def test_a_task_names_a_term_by_its_words(task: str, name: str) -> None:
     assert TaskWords(task).fit(NS + name)
 
 
-@pytest.mark.parametrize(
-    ("task", "name"),
-    [
-        ("How many rooms does each floor have?", "Building"),
-        ("Which of these have many of them?", "haveManyOfThese"),
-        ("List the names of everything", "List"),
-        ("", "Room"),
-    ],
-)
-def test_common_words_and_other_words_name_nothing(task: str, name: str) -> None:
-    assert not TaskWords(task).fit(NS + name)
-
-
 def test_a_label_counts_as_much_as_a_name() -> None:
     assert TaskWords("Which lighthouses are lit?").fit(NS + "C0042", "Lighthouse")
 
@@ -48,20 +35,3 @@ def test_a_name_with_fewer_other_words_fits_better_and_one_that_is_named_best() 
     fits = [task.fit(NS + name) for name in ("Tower_Floor_Plan", "Floor", "Floor_Covering")]
     assert fits == sorted(fits, reverse=True)
     assert len(set(fits)) == 3
-
-
-def test_terms_that_say_something_else_of_the_task_come_before_others_with_the_same_words() -> None:
-    terms = [(NS + name, "") for name in ("Protein", "Obsolete_Protein", "Taxon", "organism", "scientificName")]
-    best = TaskWords("Give the scientific name of the organism of every protein.").best(terms, 4)
-    assert [terms[place][0].removeprefix(NS) for place in best] == [
-        "scientificName",
-        "Protein",
-        "organism",
-        "Obsolete_Protein",
-    ]
-
-
-def test_of_terms_that_fit_alike_those_that_stand_first_are_taken() -> None:
-    terms = [("https://a.example/Room", ""), ("https://b.example/Room", ""), ("https://c.example/Roof", "")]
-    assert TaskWords("Which rooms?").best(terms, 1) == [0]
-    assert TaskWords("Which rooms?").best(terms, 9) == [0, 1]

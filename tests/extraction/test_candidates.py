@@ -80,22 +80,12 @@ def test_a_string_that_looks_like_a_missing_comma_is_left_alone() -> None:
     assert entries_of(answer(json.dumps([odd]).replace('", "content"', '" "content"'))) == [odd]
 
 
-def test_line_breaks_inside_texts_are_forgiven() -> None:
-    assert entries_of(answer('[{"title": "a", "content": "one\ntwo"}]')) == [{"title": "a", "content": "one\ntwo"}]
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "I can't help with that.", answer("none"), answer("3"), answer("null"), "[[ ## why_none ## ]]\nno", "["],
 )
 def test_an_answer_without_a_list_is_none(text: str) -> None:
     assert entries_of(text) is None
-
-
-def test_an_empty_list_is_one_and_its_reason_is_read() -> None:
-    reading = read_answer(answer([], "Nothing\n carries over."), "memory_items", "why_none")
-    assert (reading.entries, reason := reading.reason) == ([], reason)
-    assert reason == "Nothing carries over."
 
 
 @pytest.mark.slow
@@ -122,13 +112,6 @@ def test_an_item_has_the_words_and_the_facts_that_are_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "polarity"), [("success", "success"), ("contrastive", "success"), ("pattern", "success")]
-)
-def test_what_was_learned_from_successes_says_what_to_do(source: Any, polarity: str) -> None:
-    assert usable([entry()], source).items[0].polarity == polarity
-
-
-@pytest.mark.parametrize(
     ("given", "title"),
     [
         ("  two\n\twords ", "two words"),
@@ -145,13 +128,6 @@ def test_what_was_learned_from_successes_says_what_to_do(source: Any, polarity: 
 )
 def test_a_title_is_one_clean_line(given: str, title: str) -> None:
     assert usable([entry(given)], "success").items[0].title == title
-
-
-def test_a_content_keeps_its_lines_and_their_indentation() -> None:
-    """Two blank lines in a row, spaces at ends, fences around all and characters that can't be seen are gone."""
-    content = "```markdown\r\nFirst: \n\n\n\n    indented\x00\n\n```sparql\nSELECT\n```\nend  \n```"
-    expected = "First:\n\n    indented\n\n```sparql\nSELECT\n```\nend"
-    assert usable([entry(content=content)], "success").items[0].content == expected
 
 
 def test_what_is_too_long_is_cut_at_a_sentence_else_between_words() -> None:
@@ -215,8 +191,3 @@ def test_the_first_three_are_taken() -> None:
 
 def test_words_of_a_line_are_parted_by_single_blanks() -> None:
     assert one_line(" a\u00a0\n\tb\u2028c ") == "a b c"
-
-
-def test_an_empty_fence_holds_nothing() -> None:
-    assert many_lines("```\n```") == one_line("```text\n```") == ""
-    assert many_lines("```") == one_line("```") == "```", "a mark alone is around nothing"

@@ -31,7 +31,7 @@ from rbank_es.models.model_call import failed
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import Script, ScriptedModel
 from rbank_es.policies import SuccessFailure
-from tests.extraction.judged_runs import LOST, STEPS, TASK, WON, answer, entry, extractor, past, titles
+from tests.extraction.judged_runs import LOST, TASK, WON, answer, entry, extractor, past, titles
 from tests.models.openai_server import openai_server
 from tests.models.runs import called, models
 
@@ -76,32 +76,6 @@ def test_of_a_run_without_a_source_the_model_is_asked_in_general_words_and_the_e
     plain, *others = engine.prompts
     assert "ontology" not in plain and "## sparql ##" not in plain and "a failure: the class is missing" in plain
     assert all("## sparql ##" in each for each in others)
-
-
-def test_a_failure_gives_guardrails_and_is_asked_for_its_cause(tmp_path: Path) -> None:
-    """With how the run ended."""
-    with extractor(tmp_path, GOOD) as (_, lms, engine):
-        made = extract(past(outcome="forced_at_limit", answer=""), TASK, LOST, lms)
-    assert (made.kind, made.items[0].src, made.items[0].polarity) == ("failure", "failure", "failure")
-    (prompt,) = engine.prompts
-    assert "guardrails" in prompt and "used up its steps" in prompt and "a failure: the class is missing" in prompt
-
-
-def test_the_temperature_is_one_and_every_call_is_recorded_as_the_extractors(tmp_path: Path) -> None:
-    """Or what the policy says; the rollout is recorded where there is one."""
-    with extractor(tmp_path, "no", "no", GOOD) as (bank, lms, engine):
-        made = extract(past(), TASK, WON, lms, rollout_id=2)
-        extract(past(), TASK, WON, lms, SuccessFailure(temperature=0.3))
-        calls = called(bank)
-    assert [request.config.temperature for request in engine.requests] == [1.0, 1.0, 1.0, 0.3]
-    assert made.tries == 3
-    assert [(call.role, call.parameters.get("temperature")) for call in calls] == [
-        ("extractor", 1.0),
-        ("extractor", 1.0),
-        ("extractor", 1.0),
-        ("extractor", 0.3),
-    ]
-    assert {call.parameters.get("rollout_id") for call in calls[:3]} == {2}
 
 
 @pytest.mark.parametrize("bad", ["Sorry.", answer("none"), answer([3]), answer([{"title": "only"}])])
@@ -151,13 +125,6 @@ def test_entries_that_are_left_out_are_told(tmp_path: Path) -> None:
     assert titles(made.items) == ["Count with DISTINCT", "Another", "Third"]
     assert (made.code, made.reason) == ("left_out", "left_out: not_an_object, too_many")
     assert titles(one.items) == ["Count with DISTINCT"]
-
-
-def test_the_model_is_told_how_many_items_are_wanted(tmp_path: Path) -> None:
-    with extractor(tmp_path, GOOD) as (_, lms, engine):
-        extract(past(), TASK, WON, lms, SuccessFailure(items_max=1))
-        extract(past(), TASK, WON, lms)
-    assert "at most 1:" in engine.prompts[0] and "at most 3:" in engine.prompts[1]
 
 
 def test_nothing_is_learned_from_an_ungrounded_success(tmp_path: Path) -> None:
@@ -232,10 +199,6 @@ def test_a_result_may_be_of_any_kind(tmp_path: Path) -> None:
         extract({"answer": "a", "steps": [{"code": "look()"}]}, TASK, LOST, lms)
     assert all("look()" in prompt for prompt in engine.prompts)
     assert "used up its steps" in engine.prompts[0]
-
-
-def test_of_a_result_only_texts_that_say_something_are_taken() -> None:
-    assert PastRun.of({"answer": 42, "sparql": b"ASK {}", "run": "", "domain": ""}, TASK) == PastRun(task=TASK)
 
 
 def test_what_an_agent_wrote_opens_no_field_of_the_question(tmp_path: Path) -> None:
@@ -461,9 +424,3 @@ def test_the_names_of_the_source_are_there() -> None:
         assert list(signature.output_fields) == ["memory_items", "why_none"]
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = extraction.no_such_name
-
-
-def test_the_steps_of_several_runs_are_shown_whole_if_they_fit(tmp_path: Path) -> None:
-    with extractor(tmp_path, GOOD) as (_, lms, engine):
-        contrastive_extract([past(), past()], TASK, [WON, LOST], lms)
-    assert engine.prompts[0].count(STEPS[1].code) == 2

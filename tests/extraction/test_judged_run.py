@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,26 +25,6 @@ def steps(count: int, chars: int = 100) -> list[PastStep]:
     ]
 
 
-def test_a_short_trajectory_is_given_whole() -> None:
-    """Each part under its name; what there is none of is not named."""
-    text = format_trajectory(
-        [PastStep(index=1, reasoning="look", code="x = 1\ny"), {"code": "print(x)", "output": "1"}]
-    )
-    assert text == "Step 1\nReasoning:\nlook\nCode:\nx = 1\ny\n\nStep 2\nCode:\nprint(x)\nOutput:\n1"
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"code": "a", "output": "b"},
-        SimpleNamespace(code="a", output="b", reasoning=None),
-        PastStep(index=1, code="a", output="b"),
-    ],
-)
-def test_a_step_may_be_a_mapping_an_object_or_a_step(given: object) -> None:
-    assert format_trajectory([given]) == "Step 1\nCode:\na\nOutput:\nb"
-
-
 def test_what_is_between_the_first_and_the_last_steps_is_left_out_and_counted() -> None:
     """Whole steps, as many of the last as fit."""
     text = format_trajectory(steps(9), 800)
@@ -54,11 +33,6 @@ def test_what_is_between_the_first_and_the_last_steps_is_left_out_and_counted() 
     assert "[steps 2 to 6 left out: 5 of 9]" in text
     assert [number for number in range(1, 10) if f"code_{number}()" in text] == [1, 7, 8, 9]
     assert text.count("9 " * 50) == 1
-
-
-def test_one_step_that_is_left_out_is_named() -> None:
-    whole = format_trajectory(steps(3))
-    assert "[step 2 left out: 1 of 3]" in format_trajectory(steps(3), len(whole) - 1)
 
 
 def test_steps_that_are_too_long_are_clipped_between_lines_and_the_last_gets_more() -> None:
@@ -106,10 +80,6 @@ def test_a_clipped_text_keeps_its_room_and_counts_what_is_gone(room: int) -> Non
         assert text.startswith(head) and text.endswith(tail)
         assert abs(len(head) + len(tail) + int(left_out.replace(",", "")) - len(text)) <= 2
         assert {*head.split(), *tail.split()} == {"word"}, "no word is cut in two"
-
-
-def test_a_text_that_cant_be_encoded_is_made_so() -> None:
-    assert format_trajectory([{"code": "a\ud800b"}]) == "Step 1\nCode:\na?b"
 
 
 # ---------------------------------------------------------------- from a bank
@@ -206,7 +176,3 @@ def test_why_nothing_may_be_learned_is_told_in_the_words_of_the_judgment(
     facts: dict[str, Any], why: tuple[str, str] | None
 ) -> None:
     assert Judgment(**facts).bar(grounded=True) == why
-
-
-def test_what_names_unknown_terms_may_be_learned_where_the_policy_says_so() -> None:
-    assert Judgment(verdict="success", learnable=False).bar(grounded=False) is None

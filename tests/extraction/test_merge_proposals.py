@@ -106,12 +106,6 @@ def test_a_proposal_is_reduced_to_what_was_listed_and_the_first_of_a_candidate_c
     assert (made.action, made.targets, made.candidate, made.why) == ("merge", (OLD.id,), 0, "It says more.")
 
 
-def test_a_number_that_a_model_writes_as_a_text_is_read() -> None:
-    """Models quote numbers in JSON now and then; the proposal is clear all the same."""
-    (made,) = read_proposals(proposals({**proposal("skip", OLD.id), "candidate": "1"}), "e", {0: [OLD]})
-    assert (made.candidate, made.action, made.targets) == (0, "skip", (OLD.id,))
-
-
 def test_without_a_model_that_answers_the_policy_decides_as_dedup(tmp_path: Path) -> None:
     """Unless every later call would fail too."""
     with bank_of(Merge()) as bank:

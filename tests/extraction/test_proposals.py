@@ -14,7 +14,6 @@ from rbank_es.errors import BadInput
 from rbank_es.events import MemoryProposed, RunFinished, ToolCalled
 from rbank_es.events.items import Item
 from rbank_es.extraction import consolidate, from_proposals, proposals_of
-from rbank_es.policies import SuccessFailure
 from rbank_es.tools.memory_tools import MemoryTools
 from tests.extraction.judged_runs import LOST, WON
 from tests.tools.tool_sessions import bank_at, session_for, toolbox_for
@@ -26,15 +25,6 @@ def proposed(item: Item, run: str = "run-a") -> MemoryProposed:
 
 def item(title: str = "Count distinct", content: str = "Joins repeat rows.", src: Any = "success", **more: Any) -> Item:
     return Item.make(title, content, src, **more)
-
-
-def test_a_success_makes_candidates_of_what_was_proposed() -> None:
-    """As they were proposed, in order, each once."""
-    one, two = item(tags=("sparql",)), item("Another")
-    made = from_proposals([proposed(one), proposed(two), proposed(one)], {**WON, "learnable": True})
-    assert made is not None
-    assert (made.items, made.kind, made.runs, made.extractor) == ((one, two), "success", ("run-a",), "proposals-1")
-    assert made.code == ""
 
 
 @pytest.mark.parametrize(
@@ -93,17 +83,6 @@ def test_a_proposal_may_reach_each_limit_and_pass_none() -> None:
         assert made is not None and made.items == ()
 
 
-def test_a_warning_goes_by_its_polarity_not_by_its_source() -> None:
-    seeded = item("Beware of the superclass", src="seed", polarity="failure")
-    made = from_proposals([proposed(seeded), proposed(item("Do", src="seed"))], LOST)
-    assert made is not None and made.items == (seeded,)
-
-
-def test_an_ungrounded_success_counts_where_the_policy_says_so() -> None:
-    made = from_proposals([proposed(item())], {**WON, "learnable": False}, SuccessFailure(grounded=False))
-    assert made is not None and made.items == (item(),)
-
-
 def test_a_run_without_proposals_gives_no_extraction() -> None:
     assert from_proposals([], WON) is None
     with pytest.raises(BadInput):
@@ -139,12 +118,6 @@ def test_what_breaks_the_limits_or_serves_the_judge_is_left_out_and_told(bad: It
     assert (made.items, made.reason) == ((good,), "left_out: 1 of 2 proposals")
     alone = from_proposals([proposed(bad)], WON)
     assert alone is not None and (alone.items, alone.code) == ((), "no_usable_item")
-
-
-def test_tags_are_cleaned() -> None:
-    """They are no part of what an item says."""
-    made = from_proposals([proposed(item(tags=("sparql", "sparql ", "", "re\x1bd")))], WON)
-    assert made is not None and made.items == (item(tags=("sparql", "red")),)
 
 
 def test_a_run_may_flood_its_bank_with_proposals_and_few_are_taken() -> None:

@@ -10,7 +10,6 @@ import pytest
 from rbank_es.errors import QueryFailed
 from rbank_es.judging.checks import CODES, check, judge_by_checks
 from rbank_es.judging.run_outcome import RunOutcome
-from rbank_es.ontology.rdf_names import XSD
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.results import Answer, Cell, Form
 from rbank_es.sparql.source import Source
@@ -46,25 +45,6 @@ def with_engine(source: Source, engine: Failing) -> Source:
 
 
 # ---------------------------------------------------------------- how the run ended
-
-
-@pytest.mark.parametrize("outcome", ["forced_at_limit", "failed"])
-def test_a_run_that_did_not_converge_failed_and_nothing_is_asked(outcome: Any, lights_source: Source) -> None:
-    run = run_of(LIGHTS, outcome=outcome, iterations=12, error="out of\ntime", answer="All of them.")
-    verdict = judge_by_checks(run, with_engine(lights_source, Failing()))
-    assert verdict.verdict == "failure"
-    assert [each.code for each in verdict.findings] == ["not_converged"]
-    assert "12 iterations: out of time" in verdict.reason
-
-
-def test_a_run_that_submitted_nothing_failed() -> None:
-    assert codes(run_of("", answer=" \n")) == ["no_answer!"]
-
-
-def test_of_a_run_without_a_source_no_query_is_expected(lights_source: Source) -> None:
-    prose = run_of("", answer="An Activity occurs over time.")
-    assert (codes(prose), codes(prose, lights_source)) == ([], ["no_query"])
-    assert check(run_of("", answer="")).findings[0].message == "no answer was submitted"
 
 
 def test_prose_alone_is_no_answer_unless_the_run_looked_at_the_data() -> None:
@@ -152,21 +132,8 @@ def test_a_query_that_the_run_did_not_have_answered_is_told(other: str) -> None:
     assert codes(run) == ["query_not_run"]
 
 
-def test_a_run_without_any_query_did_not_run_what_it_submits() -> None:
-    assert codes(run_of(THINGS, queries=())) == ["query_not_run"]
-
-
 def test_where_nobody_knows_what_was_run_nothing_is_said_of_it() -> None:
     assert codes(run_of(THINGS, queries=None)) == []
-
-
-def test_a_query_that_found_nothing_is_no_answer() -> None:
-    assert codes(run_of(THINGS, answer="There are none.", queries=(ran(THINGS, table(names="x")),))) == ["empty_result"]
-
-
-def test_no_is_an_answer() -> None:
-    ask = PREFIX + "ASK { ?x a e:Thing }"
-    assert codes(run_of(ask, answer="No.", queries=(ran(ask, Answer(form="ask", boolean=False)),))) == []
 
 
 def test_counting_rows_that_were_cut_is_a_failure_and_listing_them_is_said() -> None:
@@ -289,11 +256,6 @@ def test_queries_that_may_not_run_are_told(lights_source: Source) -> None:
     assert codes(run_of("DELETE WHERE { ?s ?p ?o }")) == ["refused_query!"]
 
 
-def test_a_query_that_finds_nothing_in_the_source_is_told(lights_source: Source) -> None:
-    query = 'SELECT ?l WHERE { ?l a lt:Lighthouse ; lt:name "Atlantis" }'
-    assert codes(run_of(query, answer="none"), lights_source) == ["empty_result"]
-
-
 # ---------------------------------------------------------------- grounding
 
 
@@ -320,28 +282,9 @@ def test_a_success_that_names_what_is_not_there_is_not_learned_from(lights_sourc
 # ---------------------------------------------------------------- the verdict
 
 
-def test_a_verdict_says_who_judged_and_becomes_an_event() -> None:
-    verdict = judge_by_checks(run_of(THINGS, answer="x" * 9))
-    event = verdict.event("run-1")
-    assert (event.run, event.verdict, event.judge, event.judge_version, event.kind) == (
-        "run-1",
-        "undecided",
-        "checks",
-        "1",
-        "check",
-    )
-    assert (event.purpose, event.reason) == ("learning", verdict.reason)
-    assert verdict.as_dict()["judge"] == "checks-1"
-
-
 def test_every_code_has_its_meaning_and_findings_come_in_that_order() -> None:
     query = PREFIX + 'SELECT ?x ("a" AS ?s) WHERE { ?x a e:Thing } LIMIT 5'
     codes_found = codes(run_of(query, "Select all things", queries=()))
     assert codes_found == ["query_not_run", "limit_below_all", "made_up_column"]
     assert codes_found == sorted(codes_found, key=list(CODES).index)
     assert all(CODES.values())
-
-
-def test_the_datatype_of_a_number_does_not_hide_it() -> None:
-    found = ran(THINGS, table((Cell("literal", "15", "", XSD + "integer"),)))
-    assert codes(run_of(THINGS, answer="There are 15.", queries=(found,))) == []

@@ -63,17 +63,6 @@ def calls(bank: Bank) -> list[LmCalled]:
     return [event for event in bank.events(resolve=True) if isinstance(event, LmCalled)]
 
 
-def test_the_model_is_asked_once_at_temperature_0_and_its_words_are_the_verdict(bank: Bank) -> None:
-    engine = Replies(NO)
-    with models(bank, engine) as lms:
-        verdict = judge_by_lm(RUN, lms)
-    assert (verdict.verdict, verdict.reason, verdict.kind) == ("failure", "It is wrong.", "lm")
-    assert (verdict.judge, verdict.judge_version) == ("lm:openai/stub", "1")
-    [call] = calls(bank)
-    assert (call.role, call.run, call.parameters["temperature"]) == ("judge", "r", 0.0)
-    assert call.request is not None and "a and b" in str(call.request) and "Which owls" in str(call.request)
-
-
 def test_a_reply_that_can_not_be_read_is_asked_for_again_with_what_was_wrong(bank: Bank) -> None:
     engine = Replies("I think it is fine.", YES)
     with models(bank, engine) as lms:
@@ -201,18 +190,6 @@ def test_the_model_sees_the_rows_of_the_result_within_a_budget(bank: Bank) -> No
 def test_a_long_text_is_cut_in_its_middle_to_its_budget(chars: int) -> None:
     cut = within("begin" + "x" * 90_000 + "end", chars)
     assert chars - 20 <= len(cut) <= chars and cut.startswith("begin") and cut.endswith("end") and "left out" in cut
-
-
-def test_a_strict_and_a_lenient_judge_are_told_so_and_recorded_as_versions_of_their_own(bank: Bank) -> None:
-    engine, versions = Replies(YES), []
-    with models(bank, engine) as lms:
-        for strictness in ("plain", "strict", "lenient"):
-            verdict = decide(RUN, policy=LmJudging(strictness=strictness), lms=lms)
-            versions.append((verdict.judge, verdict.judge_version))
-    assert versions == [("lm:openai/stub", version) for version in ("1", "1-strict", "1-lenient")]
-    plain, strict, lenient = (str(request) for request in engine.requests)
-    assert "Be strict" in strict and "Be lenient" in lenient and "Be " not in plain
-    assert "gives exactly what was asked" in strict
 
 
 def test_of_a_run_without_a_source_the_model_is_asked_in_general_words_by_a_version_of_its_own(bank: Bank) -> None:

@@ -9,7 +9,6 @@ from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.judging.source_evidence import ground, terms_of
 from rbank_es.judging.verdict import Grounding
-from rbank_es.ontology.written_terms import written_terms
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.results import Answer, Form
@@ -76,26 +75,6 @@ def test_terms_are_resolved_by_the_querys_own_prologue() -> None:
         "http://other.org/p",
         "http://base.org/b#c",
     ]
-
-
-@pytest.mark.parametrize(
-    ("answer", "terms"),
-    [
-        ("See e:Thing, e:other-one. And (e:third)!", ["e:Thing", "e:other-one", "e:third"]),
-        ("At http://e.org/a. Or <http://e.org/b>, http://e.org/c_(d)", ["http://e.org/a", "http://e.org/b", "http://e.org/c_(d)"]),
-        ("Note: it is 12:30; see unknown:Thing and http://e.org/x:y", ["http://e.org/x:y"]),
-        ("`e:Thing` twice e:Thing", ["e:Thing"]),
-        ("nothing here", []),
-        ("http://e.org/a,http://e.org/b;urn:ex:c", ["http://e.org/a", "http://e.org/b", "urn:ex:c"]),
-        ("http://e.org/a… “http://e.org/b”", ["http://e.org/a", "http://e.org/b"]),
-        ("http://e.org/c。 http://e.org/d—that one", ["http://e.org/c", "http://e.org/d"]),
-        ("http://e.org/A–B and http://e.org/é", ["http://e.org/A–B", "http://e.org/é"]),
-        ("e:Étoile, e:étoile", ["e:Étoile", "e:étoile"]),
-        ("The ontology http://e.org/, or http://e.org, and https://lights.example/ns#.", []),
-    ],
-)  # fmt: skip
-def test_an_answer_names_iris_and_names_with_a_known_prefix(answer: str, terms: list[str]) -> None:
-    assert list(written_terms(answer, PREFIXES).values()) == terms
 
 
 # ---------------------------------------------------------------- looking up

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,13 +85,6 @@ def test_the_other_files_are_loaded_where_somebody_says_so_and_it_is_never_silen
         load(data)
     with pytest.warns(Notice):
         assert load(data, skip_unreadable=True).cached
-
-
-def test_a_sound_folder_is_the_same_either_way(tmp_path: Path, load: Load) -> None:
-    data = folder(tmp_path, a=GOOD, b=GOOD + ":eve a :Cat .")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert load(data, skip_unreadable=True).digest == load(data).digest
 
 
 @pytest.mark.parametrize("skip", [False, True])

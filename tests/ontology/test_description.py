@@ -6,30 +6,15 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.ontology.description import describe
-from rbank_es.ontology.schema_model import Cardinality, ClassInfo, Link, PropertyInfo, Schema, TypedUse
+from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
 from rbank_es.ontology.statements import Literal
 from tests.ontology.graphs import PREFIXES, ZOO, classes, described, domains, properties, ranges, triples_of
-
-
-def test_nothing_makes_an_empty_schema() -> None:
-    assert describe([]) == Schema(classed=0)
 
 
 def test_a_statement_that_comes_twice_counts_once() -> None:
     twice = triples_of(":a :likes :b .") * 2
     assert describe(twice).triples == 1
     assert properties(describe(twice))["likes"].triples == 1
-
-
-def test_classes_are_those_declared_named_by_a_hierarchy_a_constraint_or_data() -> None:
-    schema = described("""
-        :Animal a owl:Class . :Cat rdfs:subClassOf :Animal . :eats rdfs:range :Food . :tom a :Tomcat .
-        [] sh:targetClass :Kennel . :Cat owl:disjointWith :Dog .
-    """)
-    found = classes(schema)
-    assert found.keys() == {"Animal", "Cat", "Food", "Tomcat", "Kennel", "Dog"}
-    assert {name for name, info in found.items() if info.declared} == {"Animal"}
-    assert found["Cat"].parents == (ZOO + "Animal",)
 
 
 def test_words_of_the_schema_languages_are_no_classes_of_an_ontology_that_only_uses_them() -> None:
@@ -98,18 +83,6 @@ def test_characteristics_and_inverses() -> None:
     assert (found["p"].inverses, found["q"].inverses) == ((ZOO + "q",), (ZOO + "p",))
 
 
-def test_domain_and_range_from_rdfs_and_from_unions() -> None:
-    found = properties(
-        described("""
-        :eats rdfs:domain :Animal ; rdfs:range [ a owl:Class ; owl:unionOf ( :Plant [ owl:unionOf ( :Animal ) ] ) ] .
-        :is rdfs:domain owl:Thing .
-    """)
-    )
-    assert domains(found["eats"]) == {("Animal", "rdfs")}
-    assert ranges(found["eats"]) == {("Plant", "owl"), ("Animal", "owl")}
-    assert domains(found["is"]) == set()
-
-
 def test_domain_and_range_from_restrictions() -> None:
     found = properties(
         described("""
@@ -155,17 +128,6 @@ def test_domain_and_range_from_shapes() -> None:
     assert "wings" not in found or domains(found["wings"]) == set()
     assert domains(found["old"]) == set(), "what is switched off holds for nothing"
     assert "feeds" not in found
-
-
-def test_a_shape_that_another_names_holds_for_its_classes_too() -> None:
-    schema = described("""
-        :CatShape sh:targetClass :Cat ; sh:node :NamedShape .
-        :NamedShape sh:property [ sh:path :name ; sh:minCount 1 ; sh:maxCount 1 ] ; sh:node :CatShape .
-    """)
-    assert domains(properties(schema)["name"]) == {("Cat", "shacl")}
-    assert schema.cardinalities == (
-        Cardinality(cls=ZOO + "Cat", property=ZOO + "name", least=1, most=1, source="shacl"),
-    )
 
 
 def test_cardinalities_keep_the_stricter_of_two_and_count_all_values_only() -> None:
@@ -221,21 +183,6 @@ def data_of(info: ClassInfo | PropertyInfo) -> int:
     return ((info.instances if isinstance(info, ClassInfo) else info.triples) or 0) - info.listed
 
 
-def test_instances_are_counted_by_their_own_types_whatever_else_they_are() -> None:
-    schema = described("""
-        :Animal a owl:Class, sh:NodeShape, :Category . :Cat rdfs:subClassOf :Animal .
-        :tom a :Cat, owl:NamedIndividual ; :age 3 . :eve a :Cat, :Animal . [] a :Cat ; :age 4 . :untyped :age 5 .
-        :age a owl:DatatypeProperty, :Category .
-    """)
-    found = classes(schema)
-    assert (found["Cat"].instances, found["Animal"].instances, found["Category"].instances) == (3, 1, 2)
-    assert (found["Animal"].below, found["Animal"].subclasses) == (2, 1), "eve counts once: as an animal of its own"
-    assert schema.individuals == 5
-    assert schema.modelling == {PREFIXES["owl"] + "Class": 1, PREFIXES["owl"] + "DatatypeProperty": 1}
-    assert properties(schema)["age"].triples == 3
-    assert (data_of(found["Category"]), data_of(found["Cat"])) == (0, 3)
-
-
 def test_things_typed_by_a_schema_language_or_hung_on_the_header_are_the_data_that_they_are() -> None:
     schema = described("""
         :q1 a sh:SPARQLExecutable ; sh:select "SELECT *" . :q2 a sh:SPARQLExecutable . [] a rdf:Statement .
@@ -244,31 +191,6 @@ def test_things_typed_by_a_schema_language_or_hung_on_the_header_are_the_data_th
     counts = {info.iri: info.instances for info in schema.classes}
     assert counts == {PREFIXES["sh"] + "SPARQLExecutable": 2, PREFIXES["rdf"] + "Statement": 1, ZOO + "Person": 1}
     assert schema.individuals == 4
-
-
-def test_counts_that_include_subclasses_are_unknown_where_they_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    turtle = ":A rdfs:subClassOf :B . :B rdfs:subClassOf :A . :a a :A . :b a :B ."
-    assert {name: (info.below, info.subclasses) for name, info in classes(described(turtle)).items()} == {
-        "A": (1, 1),
-        "B": (1, 1),
-    }
-    monkeypatch.setattr(limits, "ONTOLOGY_SUPERCLASS_STEPS", 3)
-    assert {(info.below, info.subclasses) for info in described(turtle).classes} == {(None, None)}
-
-
-def test_classes_that_repeat_what_others_say_are_told_from_those_of_the_graph() -> None:
-    schema = described("""
-        @prefix yago: <http://yago.example/> .
-        :tom a :Cat, yago:Mammal, yago:Pet ; :age 3 . :eve a :Cat, yago:Mammal . :rex a yago:Pet .
-    """)
-    assert {info.iri for info in schema.classes if info.echoes} == {"http://yago.example/Mammal"}
-
-
-def test_instances_in_a_hierarchy_are_still_instances() -> None:
-    """As UniProt's taxa, which are subclasses of one another."""
-    schema = described(":human a :Taxon ; rdfs:subClassOf :ape . :ape a :Taxon .")
-    assert classes(schema).keys() == {"Taxon"}
-    assert classes(schema)["Taxon"].instances == 2
 
 
 def test_what_the_vocabulary_points_to_counts_as_an_instance_and_not_as_data() -> None:
@@ -294,43 +216,10 @@ def test_blank_nodes_that_data_share_with_the_schema_are_data() -> None:
     assert data_of(properties(schema)["street"]) == 1
 
 
-def test_uses_by_class_and_links_between_classes() -> None:
-    schema = described("""
-        :tom a :Cat ; :chases :jerry, :spike, :nobody ; :age 3 . :jerry a :Mouse . :spike a :Dog, :Pet .
-        :eve a :Cat ; :chases :jerry .
-    """)
-    assert schema.typed_uses == (
-        TypedUse(cls=ZOO + "Cat", property=ZOO + "chases", uses=4),
-        TypedUse(cls=ZOO + "Cat", property=ZOO + "age", uses=1),
-    )
-    assert [(link.object.removeprefix(ZOO), link.uses) for link in schema.links] == [
-        ("Mouse", 2),
-        ("Dog", 1),
-        ("Pet", 1),
-    ]
-    assert schema.links[0] == Link(subject=ZOO + "Cat", property=ZOO + "chases", object=ZOO + "Mouse", uses=2)
-
-
 def test_uses_and_links_are_kept_up_to_their_limit_the_most_used_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "TYPED_USES", 2)
     schema = described(":a a :A ; :p 1, 2, 3 ; :q 1, 2 ; :r 1 .")
     assert [use.property.removeprefix(ZOO) for use in schema.typed_uses] == ["p", "q"]
-
-
-@pytest.mark.parametrize(
-    ("labels", "chosen"),
-    [
-        ('"Katze"@de, "cat"@en, "gato"', "cat"),
-        ('"cat"@en-GB, "gato"', "cat"),
-        ('"Katze"@de, "gato"', "gato"),
-        ('"chat"@fr, "Katze"@de', "Katze"),
-        ('"b"@en, "a"@en', "a"),
-        ('"", "  "@en, "gato"@es', "gato"),
-        ('"two\\n  lines"', "two lines"),
-    ],
-)
-def test_of_many_labels_english_comes_first_then_none_then_the_first_language(labels: str, chosen: str) -> None:
-    assert classes(described(f":Cat a owl:Class ; rdfs:label {labels} ."))["Cat"].label == chosen
 
 
 def test_labels_and_definitions_come_from_the_best_property_that_has_one() -> None:
@@ -347,34 +236,6 @@ def test_labels_and_definitions_come_from_the_best_property_that_has_one() -> No
 def notes_of(statements: str) -> tuple[str, ...]:
     """The notes of a class of which so much is said."""
     return classes(described(f":Cat a owl:Class ; {statements} ."))["Cat"].notes
-
-
-def test_notes_come_the_most_telling_property_first_and_of_one_property_by_text() -> None:
-    said = 'skos:example "Tom." ; skos:note "b", "a" ; skos:scopeNote "Tame ones." ; skos:editorialNote "Ask." '
-    said += '; vann:usageNote "Use it." ; rdfs:comment "An animal."'
-    assert notes_of(said) == ("Use it.", "Tame ones.", "a", "b", "Ask.", "Tom.")
-
-
-@pytest.mark.parametrize(
-    ("notes", "chosen"),
-    [
-        ('"Anmerkung"@de, "note"@en, "second"@en, "plain"', ("note", "second")),
-        ('"British"@en-GB, "plain"', ("British",)),
-        ('"Anmerkung"@de, "plain", "other"', ("other", "plain")),
-        ('"nota"@es, "note"@fr', ("nota",)),
-        ('"  "@en, "plain"', ("plain",)),
-        ('"two\\n  lines", "two lines"', ("two lines",)),
-    ],
-)
-def test_notes_are_in_the_language_that_a_comment_would_be_in(notes: str, chosen: tuple[str, ...]) -> None:
-    assert notes_of(f"skos:note {notes}") == chosen
-    assert notes_of(f"rdfs:comment {notes}") == ()
-    comment = classes(described(f":Cat a owl:Class ; rdfs:comment {notes} ."))["Cat"].comment
-    assert comment == chosen[0]
-
-
-def test_a_note_says_nothing_that_the_comment_or_another_note_says() -> None:
-    assert notes_of('rdfs:comment "Same." ; skos:note "Same.", "Other." ; skos:example "Other."') == ("Other.",)
 
 
 def test_a_scope_note_is_the_comment_of_what_has_no_other_and_a_note_of_what_has() -> None:
@@ -402,10 +263,6 @@ def test_definitions_and_changes_are_no_notes_though_skos_has_them_below_its_not
     assert classes(schema)["Cat"].notes == ("Tom.",)
 
 
-def test_notes_that_are_no_texts_are_left_out() -> None:
-    assert notes_of('skos:note <http://cats.example/>, [ skos:note "Inner." ], "Outer."') == ("Outer.",)
-
-
 def test_notes_are_kept_up_to_their_number_and_length_and_the_rest_is_counted() -> None:
     notes = [Literal(f"{number} " + "word " * 50_000) for number in range(limits.ONTOLOGY_NOTES + 3)]
     said = [(ZOO + name, PREFIXES["skos"] + "note", note) for name in ("Cat", "purrs") for note in notes]
@@ -413,15 +270,6 @@ def test_notes_are_kept_up_to_their_number_and_length_and_the_rest_is_counted() 
     for found in (classes(schema)["Cat"], properties(schema)["purrs"]):
         assert (len(found.notes), found.notes_left_out) == (limits.ONTOLOGY_NOTES, 3)
         assert all(len(note) <= limits.ONTOLOGY_COMMENT_CHARS and note.endswith("…") for note in found.notes)
-
-
-def test_label_and_definition_properties_are_counted_most_used_first() -> None:
-    schema = described(':a rdfs:label "a" . :b skos:prefLabel "b", "c" . :a rdfs:comment "x" .')
-    assert list(schema.label_properties.items()) == [
-        (PREFIXES["skos"] + "prefLabel", 2),
-        (PREFIXES["rdfs"] + "label", 1),
-    ]
-    assert schema.definition_properties == {PREFIXES["rdfs"] + "comment": 1}
 
 
 def test_long_texts_are_clipped() -> None:
@@ -450,39 +298,6 @@ def test_deprecated_terms() -> None:
     assert {name for name, info in found.items() if info.deprecated} == {"Old", "Older"}
 
 
-@pytest.mark.parametrize(
-    ("turtle", "formalisms"),
-    [
-        (':a rdfs:label "a" ; skos:definition "b" .', ()),
-        (":A rdfs:subClassOf :B .", ("RDFS",)),
-        (":A a owl:Class .", ("OWL",)),
-        (":a a skos:Concept .", ("SKOS",)),
-        (":a skos:broader :b .", ("SKOS",)),
-        ("[] sh:path :p .", ("SHACL",)),
-        (":A a owl:Class, rdfs:Class, sh:NodeShape . :a a skos:Concept .", ("RDFS", "OWL", "SKOS", "SHACL")),
-    ],
-)
-def test_formalisms_are_those_in_use(turtle: str, formalisms: tuple[str, ...]) -> None:
-    assert described(turtle).formalisms == formalisms
-
-
-def test_header_of_several_the_first_by_name_with_a_title_from_any() -> None:
-    schema = described("""
-        <http://example.org/b> a owl:Ontology ; dcterms:title "B" . <http://example.org/a> a owl:Ontology .
-    """)
-    assert (schema.iri, schema.title) == ("http://example.org/a", "B")
-
-
-def test_shapes_concepts_and_graphs_are_counted() -> None:
-    triples = triples_of("""
-        :S a sh:NodeShape ; sh:property [ a sh:PropertyShape ; sh:path :p ], [ sh:path :q ] .
-        [] sh:property [ sh:path :p ] . :c a skos:Concept . :d a skos:Concept .
-    """)
-    schema = describe(triples, (), {"http://example.org/two", "http://example.org/one"})
-    assert (schema.shapes, schema.concepts) == (2, 2)
-    assert schema.graphs == ("http://example.org/one", "http://example.org/two")
-
-
 def test_the_empty_prefix_takes_the_name_that_the_ontology_prefers() -> None:
     preferring = described(""":Cat a owl:Class . <http://example.org/zoo#> vann:preferredNamespacePrefix "z" .""")
     assert preferring.prefixes["z"] == ZOO
@@ -490,12 +305,6 @@ def test_the_empty_prefix_takes_the_name_that_the_ontology_prefers() -> None:
         <http://example.org/> vann:preferredNamespacePrefix "zz" ; vann:preferredNamespaceUri "{ZOO}" .""")
     assert by_uri.prefixes["zz"] == ZOO
     assert described(":Cat a owl:Class .").prefixes["zoo"] == ZOO
-
-
-def test_prefixes_are_those_of_namespaces_that_occur() -> None:
-    schema = described(":Cat a owl:Class .")
-    assert schema.prefixes.keys() == {"zoo", "owl", "rdf"}
-    assert list(schema.prefixes) == sorted(schema.prefixes)
 
 
 @pytest.mark.parametrize("sign", ["\x07", "\x1b", "\x7f", "\x9b", "\u202e", "\u2066", "\u2069"])
@@ -506,9 +315,3 @@ def test_signs_that_a_terminal_obeys_or_that_turn_text_round_are_no_part_of_labe
     [lamp] = describe([*triples, *triples_of(":Lamp a owl:Class .")]).classes
     assert lamp.label == lamp.comment == "a lamp\u200d in the hall"
     assert lamp.notes == ("Mind it.",)
-
-
-def test_a_label_of_nothing_but_such_signs_is_none() -> None:
-    named = [(ZOO + "Lamp", PREFIXES["rdfs"] + "label", Literal(text)) for text in ("\x1b\x07", "a lamp")]
-    [lamp] = describe([*named, *triples_of(":Lamp a owl:Class .")]).classes
-    assert lamp.label == "a lamp"

@@ -86,14 +86,6 @@ def test_every_form_loads_and_says_the_same(name: str, tmp_path: Path, place: Pa
     assert len(quads(loaded)) == loaded.schema.triples
 
 
-def test_prefixes_come_from_the_file_and_the_empty_one_gets_a_name(tmp_path: Path, place: Path) -> None:
-    for text in (TURTLE, XML):
-        (tmp_path / "any").write_text(text)
-        loaded = load_ontology(tmp_path / "any", cache=place)
-        assert loaded.prefixes["zoo"] == ZOO
-        assert loaded.prefixes.shorten(ZOO + "Cat") == "zoo:Cat"
-
-
 def test_a_directory_is_one_dataset_whose_named_graphs_are_kept(tmp_path: Path, place: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
@@ -132,20 +124,6 @@ def test_names_and_order_of_files_change_neither_digest_nor_schema_nor_graph(tmp
     assert not other.cached
     lines = [sorted(found.quads.read_text().splitlines()) for found in (one, other)]
     assert len(lines[0]) == len(lines[1])
-
-
-def test_the_same_lines_always_give_the_same_bytes(tmp_path: Path) -> None:
-    paths = write(tmp_path, a_nt=LINES, b_nq=LINES.replace("tom", "tim"))
-    graphs = [load_ontology(order, cache=tmp_path / str(n)).quads for n, order in enumerate((paths, paths[::-1]))]
-    assert graphs[0].read_bytes() == graphs[1].read_bytes()
-
-
-def test_relative_iris_tell_neither_the_place_nor_the_name_of_the_file(tmp_path: Path, place: Path) -> None:
-    [path] = write(tmp_path, secret_ttl="<> a <http://www.w3.org/2002/07/owl#Ontology> . <#Cat> a <Pet> .")
-    loaded = load_ontology(path, cache=place)
-    text = loaded.quads.read_text()
-    assert "secret" not in text and tmp_path.name not in text
-    assert loaded.schema.iri == f"file:///{loaded.files[0].sha256[:12]}"
 
 
 @pytest.mark.parametrize(
@@ -221,15 +199,6 @@ def test_a_torn_or_damaged_entry_is_made_again(tmp_path: Path, place: Path) -> N
     for name in ("graph.nq", "schema"):
         (first.quads.parent / name).unlink()
         assert not load_ontology(path, cache=place).cached
-
-
-def test_an_entry_that_other_code_made_is_not_used(
-    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    [path] = write(tmp_path, zoo_ttl=TURTLE)
-    load_ontology(path, cache=place)
-    monkeypatch.setattr(caching, "entry_form", lambda: "another")
-    assert not load_ontology(path, cache=place).cached
 
 
 def test_entries_depend_on_the_limits_that_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes, choose_prefixes, count_namespaces, local_name, namespace_of
+from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes, choose_prefixes, local_name, namespace_of
 
 UP, ZOO, GO = "http://purl.uniprot.org/core/", "http://example.org/zoo#", "http://purl.obolibrary.org/obo/GO_"
 
@@ -79,41 +79,12 @@ def test_namespace_and_local_name(iri: str, namespace: str, local: str) -> None:
     assert (namespace_of(iri), local_name(iri)) == (namespace, local)
 
 
-def test_namespaces_are_counted_wherever_a_declared_one_ends() -> None:
-    iris = {GO + "1", GO + "2", GO + "a/b", ZOO + "Cat", "http://example.org/recordX"}
-    counts = count_namespaces(iris, [GO, ZOO, "http://example.org/record", "http://nowhere.org/", ""])
-    assert (counts[GO], counts[ZOO], counts["http://example.org/record"]) == (2, 1, 1)
-    assert "http://nowhere.org/" not in counts
-
-
-def test_claims_in_order_preferred_declared_well_known_made_up() -> None:
-    counts = {UP: 5, ZOO: 4, WELL_KNOWN["prov"]: 3, "http://example.org/farm/": 2, "http://unseen.org/": 0}
-    declared = [("", UP), ("core", UP), ("c", UP), ("zoo", ZOO), ("", WELL_KNOWN["prov"]), ("un", "http://unseen.org/")]
-    vocabulary = {UP, "http://example.org/farm/"}
-    assert choose_prefixes(declared, counts, [("uni", UP)], vocabulary) == {
-        "farm": "http://example.org/farm/",
-        "prov": WELL_KNOWN["prov"],
-        "uni": UP,
-        "zoo": ZOO,
-    }
-    assert choose_prefixes(declared, counts)["c"] == UP
-    assert choose_prefixes([*declared, ("up", UP)], counts)["up"] == UP
-
-
 def test_two_namespaces_that_want_one_prefix_the_more_frequent_gets_it() -> None:
     one, other = "http://example.org/one#", "http://example.org/other#"
     declared = [("ex", one), ("ex", other), ("ex2", one)]
     assert choose_prefixes(declared, {one: 1, other: 2}) == {"ex": other, "ex2": one}
     assert choose_prefixes(declared[:2], {one: 1, other: 1}, (), {one, other}) == {"ex": one, "other": other}
     assert choose_prefixes(declared[::-1], {one: 1, other: 2}) == {"ex": other, "ex2": one}
-
-
-def test_a_well_known_prefix_stays_with_its_namespace_if_both_are_claimed() -> None:
-    counts = {ZOO: 100, WELL_KNOWN["prov"]: 1}
-    assert choose_prefixes([("prov", ZOO), ("prov", WELL_KNOWN["prov"])], counts, (), {ZOO}) == {
-        "prov": WELL_KNOWN["prov"],
-        "zoo": ZOO,
-    }
 
 
 @pytest.mark.parametrize(
@@ -147,8 +118,3 @@ def test_a_made_up_prefix_has_twenty_letters(letters: int, made: str) -> None:
 
 def test_a_declared_prefix_has_sixty_four_characters() -> None:
     assert choose_prefixes([("x" * 64, ZOO)], {ZOO: 1}) == {"x" * 64: ZOO}
-
-
-@pytest.mark.parametrize("prefix", ["", "1a", "a b", "a.", "_a", "x" * 65])
-def test_invalid_prefixes_are_no_claims(prefix: str) -> None:
-    assert choose_prefixes([(prefix, "http://example.org/zoo#")], {"http://example.org/zoo#": 1}) == {}

@@ -84,18 +84,6 @@ def test_another_domain_or_range_is_a_change_and_a_renamed_class_is_none(tmp_pat
     assert set(changes(tmp_path, OLD.replace("e:Lamp", "e:Luminaire"))) == {"Lamp"}
 
 
-def test_changes_among_some_terms_are_those_of_the_whole(tmp_path: Path) -> None:
-    old = schema(tmp_path, OLD)
-    new = schema(
-        tmp_path, OLD.replace("e:Lamp", "e:Lantern").replace("e:Pole a owl:Class .", "").replace("e:on", "e:at")
-    )
-    whole = schema_changes(old, new)
-    assert len(whole) == 3
-    for size in range(4):
-        some = set(list(whole)[:size])
-        assert schema_changes(old, new, some) == {iri: whole[iri] for iri in whole if iri in some}
-
-
 def test_without_the_old_one_only_unknown_names_in_its_own_namespaces_are_gone(tmp_path: Path) -> None:
     new = schema(tmp_path, OLD)
     names = ("http://e.org/Lamp", "http://e.org/heigth", "http://else.org/Lamp", "http://www.w3.org/2002/07/owl#Class")

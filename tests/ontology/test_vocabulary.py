@@ -82,9 +82,3 @@ def test_no_more_than_asked_none_twice_and_perhaps_none(vocabulary: Vocabulary) 
     assert vocabulary.nearest("", "class") == ()
     assert vocabulary.nearest(ZOO + "___", "class") == ()
     assert vocabulary.nearest(ZOO + "Cat" * 100_000, "class") == ()
-
-
-def test_an_empty_vocabulary_still_knows_the_common_ones() -> None:
-    empty = Vocabulary((), ())
-    assert empty.knows_property(RDFS + "label")
-    assert empty.nearest(ZOO + "Cat", "class") == ()

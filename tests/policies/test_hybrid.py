@@ -36,10 +36,6 @@ from tests.strategies import histories, stamped
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
-def _of_size(size: int) -> st.SearchStrategy[list[float]]:
-    return st.lists(NUMBERS, min_size=size, max_size=size).filter(any)
-
-
 VECTORS = st.lists(NUMBERS, min_size=1, max_size=6).filter(any)
 
 
@@ -232,18 +228,6 @@ def test_a_record_says_where_words_alone_ranked(bank: Bank) -> None:
     assert fallback() is None
 
 
-def test_the_floor_of_words_keeps_back_what_no_vector_speaks_for(tmp_path: Path) -> None:
-    """An item that is near enough passes it, whatever words it has."""
-    query = f"{QUERY} Of Sicilian wine, sweet or dry, in which year?"
-    for cosine, given_ids in ((1.0, set[str]()), (0.9, {"near"})):
-        with Bank.create(tmp_path / f"{cosine}", policies=(HybridV1(model="m", cosine=cosine).choice,)) as bank:
-            consolidate(bank, (NEAR, FAR, UNSAID))
-            embedded(bank, {"near": [1, 0.1], "far": [0, 1], "unsaid": [0, 1]})
-            row = vector_text(text_digest(query), [1, 0])
-            bank.append(WordsEmbedded(purpose="query", model="m", vectors=(row,)))
-            assert {hit.id for hit in bank.search(query)} == given_ids
-
-
 def test_vectors_move_hits_and_add_near_items_that_no_word_finds(bank: Bank) -> None:
     before = ids(bank)
     assert set(before) == {"near", "far"}
@@ -251,14 +235,6 @@ def test_vectors_move_hits_and_add_near_items_that_no_word_finds(bank: Bank) -> 
     assert set(ids(bank)) == {"near", "far", "unsaid"}
     assert ids(bank).index("far") < ids(bank).index("near")
     assert ids(bank, point="HEAD~1") == before
-
-
-def test_an_item_without_a_vector_is_ranked_by_its_words(bank: Bank) -> None:
-    """It counts as if its vector said the same, so that what was learned last doesn't fall behind."""
-    first, second = ids(bank)
-    embedded(bank, {second: [1, 0]}, query=[1, 0])
-    assert ids(bank)[0] in (first, second)
-    assert set(ids(bank)) == {first, second}
 
 
 def test_vectors_of_another_size_or_model_are_missing(bank: Bank) -> None:

@@ -58,13 +58,6 @@ def test_a_policy_of_another_release_is_refused(bank: Bank):
     assert bank.at("HEAD~1").search("lamps")
 
 
-def test_a_policy_set_without_retrieval_means_the_default(bank: Bank):
-    """`policy_set` states all policies; where it names none for retrieval, the default one holds again."""
-    bank.append(PolicySet(policies=(Bm25V1(k=1).choice,)))
-    bank.append(PolicySet(policies=()))
-    assert len(bank.search("lamps")) == 3
-
-
 @pytest.mark.slow
 def test_a_search_for_an_ontology_ranks_as_a_run_on_it_would(tmp_path: Path) -> None:
     """What `--domain` says, the policy prefers."""

@@ -60,11 +60,6 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert check("ASK { ?s lab:p ?o }", Surroundings(prefixes={}, profile=profile), 1).added_prefixes == ("lab",)
 
 
-def test_a_url_is_a_profile_that_knows_nothing() -> None:
-    profile = profile_named("http://localhost:7878/query?default")
-    assert (profile.name, profile.url, profile.refuses) == ("localhost", "http://localhost:7878/query?default", {})
-
-
 @pytest.mark.parametrize("url", ["ftp://x/sparql", "file:///etc/passwd", "http://", "https://[bad/"])
 def test_a_url_that_is_no_endpoint_is_refused(url: str) -> None:
     with pytest.raises(BadInput, match="URL"):

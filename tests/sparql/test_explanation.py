@@ -107,11 +107,6 @@ def test_four_variables_are_named_and_of_more_it_is_said_that_there_are_more() -
         assert found.message == f"no pattern binds {named}"
 
 
-def test_a_cross_product_says_which_parts() -> None:
-    (found,) = explain("SELECT * { ?a ex:p ?b . ?b ex:q ?c . ?d ex:r ?e }", LOCAL).warnings
-    assert "?a, ?b, ?c and ?d, ?e" in found.message
-
-
 def test_findings_come_once_and_in_one_order() -> None:
     query = "SELECT ?x { ?s ?p ?o . ?s ?p ?o . ?a ex:q ?b . ?c ex:q* ?d } ORDER BY ?s"
     assert codes(query) == [
@@ -136,11 +131,6 @@ def test_form_variables_limit_and_text_are_told() -> None:
     assert told.query == check("SELECT ?b ?a { ?a ex:p ?b }", LOCAL, 5).query
     assert explain("ASK { ?a ex:p ?b } LIMIT 9", LOCAL).limit == 9
     assert explain("ASK { ?a ex:p ?b }", LOCAL).limit is None
-
-
-def test_what_cannot_run_cannot_be_explained() -> None:
-    with pytest.raises(QueryRefused, match="SERVICE"):
-        explain("SELECT * { SERVICE <x> {} }", LOCAL)
 
 
 # Profiles

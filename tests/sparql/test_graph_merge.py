@@ -98,11 +98,6 @@ def test_each_triple_counts_once_however_many_graphs_it_stands_in(
     assert number(engine, query) == expected
 
 
-def test_rows_of_a_select_come_once(engine: QueryEngine) -> None:
-    rows = engine.run(P + "SELECT ?s ?w { ?s e:watt ?w }", "select", Caps()).rows
-    assert sorted(row[1].value for row in rows if row[1]) == ["20", "40", "7"]
-
-
 def test_another_set_of_graphs_is_another_merge_and_the_default_graph_stays_what_it_is(engine: QueryEngine) -> None:
     for _ in range(2):
         assert number(engine, COUNT + ONE + TWO + WATTS) == "3"

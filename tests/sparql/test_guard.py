@@ -148,19 +148,6 @@ def test_the_label_service_has_an_alternative_of_its_own() -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT ?service $service { ?service ex:service <SERVICE> }",
-        "PREFIX service: <http://s/> SELECT * { service:a ex:b ?c }",
-        "SELECT * { ?s ?p 'SERVICE <x> { }' } # SERVICE <x> {}",
-        'SELECT * { ?s ?p """\nSERVICE <x> {}""" }',
-    ],
-)
-def test_service_as_another_word_is_none(query: str) -> None:
-    assert checked(query).form == "select"
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
         "SELECT * { \\u0053ERVICE <x> {} }",
         "SELECT * { ?s ?p 'a\\u0027 . SERVICE <x> {} #' }",
         'SELECT * { ?s ?p "a\\U00000022 } SERVICE" }',
@@ -236,17 +223,6 @@ def test_known_prefixes_are_declared_in_front() -> None:
         "PREFIX ex: <http://ex/>\nPREFIX foaf: <http://xmlns.com/foaf/0.1/>\n"
         "PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>\n# a comment\nBASE <http://b/>\nSELECT"
     )
-
-
-def test_what_a_query_declares_is_left_alone() -> None:
-    query = "PREFIX ex: <http://mine/> PREFIX : <#> SELECT * { ex:a :b ?c } LIMIT 1"
-    assert checked(query).query == query
-    assert checked(query).added_prefixes == ()
-
-
-def test_the_surroundings_mean_more_than_what_everybody_knows() -> None:
-    own = Surroundings(prefixes={"rdfs": "http://mine/"})
-    assert checked("ASK { ?s rdfs:label ?o }", own).query.startswith("PREFIX rdfs: <http://mine/>\n")
 
 
 def test_datatypes_have_prefixes_too() -> None:

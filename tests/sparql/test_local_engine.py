@@ -105,12 +105,6 @@ def test_triples_are_rows_of_three(either: QueryEngine, form: Form, query: str) 
     assert sorted(row[2].value for row in answer.rows if row[2]) == [E + "d", E + "e"]
 
 
-def test_a_triple_that_many_solutions_make_is_one_row(either: QueryEngine) -> None:
-    query = f"CONSTRUCT {{ <{E}it> <{E}is> <{E}so> }} WHERE {{ ?s <{E}number> ?o }}"
-    answer = ask(either, query, "construct", rows=5)
-    assert (len(answer.rows), answer.truncated) == (1, "")
-
-
 @pytest.mark.parametrize(("rows", "truncated"), [(2_999, "rows"), (3_000, ""), (3_001, "")])
 def test_truncated_is_true_to_fact(either: QueryEngine, rows: int, truncated: str) -> None:
     answer = ask(either, f"SELECT ?o {{ ?s <{E}number> ?o }}", rows=rows)

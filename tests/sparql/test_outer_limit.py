@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rbank_es.sparql.guard import Checked, Surroundings, check
-from rbank_es.sparql.parser.tokens import Edit, rewritten
 
 EX = "PREFIX ex: <http://ex/>\n"
 LOCAL = Surroundings(prefixes={"ex": "http://ex/"})
@@ -63,30 +62,9 @@ def test_larger_its_number_is_replaced(query: str, expected: str) -> None:
     assert checked(query).rows == 10
 
 
-@pytest.mark.parametrize("limit", [0, 1, 10, 11])
-def test_smaller_or_equal_it_stays(limit: int) -> None:
-    query = f"SELECT * {{?s ?p ?o}} LIMIT {limit} OFFSET 2"
-    assert sent(query) == query
-    found = checked(query)
-    assert (found.their_limit, found.limit_applied, found.rows) == (limit, limit, min(limit, 10))
-
-
-def test_that_of_a_subselect_is_not_the_outer_one() -> None:
-    inner = "SELECT * {{SELECT ?s {?s ?p ?o} LIMIT 5000}}"
-    assert sent(inner) == inner + "\nLIMIT 11"
-    exists = "SELECT * {?s ?p ?o FILTER EXISTS {{SELECT ?s {} LIMIT 1}}}"
-    assert sent(exists) == exists + "\nLIMIT 11"
-
-
 @pytest.mark.parametrize("query", ["ASK {?s ?p ?o}", "ASK {?s ?p ?o} LIMIT 5000", "ASK {{SELECT * {} LIMIT 99}}"])
 def test_ask_has_none(query: str) -> None:
     assert sent(query) == query
-
-
-def test_a_count_stays_a_count() -> None:
-    query = "SELECT (COUNT(*) AS ?n) {?s ?p ?o}"
-    assert sent(query) == query + "\nLIMIT 11"
-    assert checked(query).variables == ("n",)
 
 
 def test_the_limit_of_a_graph_counts_solutions_and_says_so() -> None:
@@ -94,15 +72,3 @@ def test_the_limit_of_a_graph_counts_solutions_and_says_so() -> None:
     assert (theirs.rows, theirs.limit_applied, theirs.warnings) == (10, 3, ())
     ours = checked("CONSTRUCT WHERE {?s ex:p ex:a}")
     assert [finding.code for finding in ours.warnings] == ["limit_counts_solutions"]
-
-
-def test_a_checked_query_passes_unchanged() -> None:
-    once = checked("SELECT * {?s ex:p ?o} # LIMIT")
-    assert check(once.query, LOCAL, 10).query == once.query
-
-
-def test_edits_are_made_in_place() -> None:
-    edits = [Edit(4, 6, "LONGER"), Edit(0, 0, "new "), Edit(9, 10, "")]
-    old = "0123456789abc"
-    new = rewritten(old, edits)
-    assert new == "new 0123LONGER678abc"

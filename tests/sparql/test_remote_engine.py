@@ -92,17 +92,6 @@ class Pieces(httpx.SyncByteStream):
 # ---------------------------------------------------------------- what is sent
 
 
-def test_a_short_query_goes_by_get_and_keeps_what_the_url_asks_besides() -> None:
-    endpoint = Endpoint(ok(), url=URL + "?default-graph-uri=http%3A%2F%2Fg")
-    endpoint.run("SELECT ?x { ?x <http://e.org/ü&?> 'a+b' }")
-    (request,) = endpoint.asked
-    assert (request.method, request.content) == ("GET", b"")
-    assert dict(request.url.params) == {
-        "default-graph-uri": "http://g",
-        "query": "SELECT ?x { ?x <http://e.org/ü&?> 'a+b' }",
-    }
-
-
 @pytest.mark.parametrize(("filler", "method"), [("x" * 1_000, "GET"), ("x" * 2_000, "POST"), ("ü" * 500, "POST")])
 def test_a_query_that_is_long_as_it_is_sent_goes_by_post(filler: str, method: str) -> None:
     endpoint = Endpoint(ok())

@@ -60,31 +60,6 @@ def test_the_bytes_that_are_counted_are_those_of_the_text(answer: Answer) -> Non
     assert len(to_json(answer).encode()) == empty + counted - bool(answer.rows)
 
 
-def test_the_text_is_what_the_standard_says() -> None:
-    row = (Cell("iri", "http://e.org/a"), None, Cell("literal", "x", "en"), Cell("literal", "1", "", "http://e.org/t"))
-    text = to_json(Answer(form="select", variables=("a", "b", "c", "d"), rows=(row,)))
-    assert json.loads(text) == {
-        "head": {"vars": ["a", "b", "c", "d"]},
-        "results": {
-            "bindings": [
-                {
-                    "a": {"type": "uri", "value": "http://e.org/a"},
-                    "c": {"type": "literal", "value": "x", "xml:lang": "en"},
-                    "d": {"type": "literal", "value": "1", "datatype": "http://e.org/t"},
-                }
-            ]
-        },
-    }
-    assert json.loads(to_json(Answer(form="ask", boolean=False))) == {"head": {}, "boolean": False}
-
-
-def test_triples_are_bindings_and_the_form_says_so() -> None:
-    cell = Cell("iri", "http://e.org/a")
-    document = json.loads(to_json(Answer(form="describe", variables=TRIPLE, rows=((cell, cell, cell),))))
-    assert document["form"] == "describe"
-    assert list(document["results"]["bindings"][0]) == ["subject", "predicate", "object"]
-
-
 def test_other_servers_documents_are_read_whatever_else_is_in_them() -> None:
     document = {
         "head": {"vars": ["x", "x", "t"], "link": ["http://e.org/"]},
@@ -167,14 +142,6 @@ def test_the_largest_answer_fits_into_a_payload_of_the_log_whatever_characters_i
     assert answer.truncated == "bytes"
     assert limits.RESULT_BYTES * 0.99 < len(to_json(answer)) <= limits.RESULT_BYTES
     assert len(msgspec.json.encode(to_json(answer))) <= tool_limits.PAYLOAD_BYTES
-
-
-def test_long_values_are_clipped_and_counted() -> None:
-    answer = kept(Caps(cell_chars=3), "abc", "abcd", "abcdefgh")
-    assert [row[0].value for row in answer.rows] == ["abc", "abc", "abc"]
-    assert answer.clipped == 2
-    # What was cut in a row that is not there says nothing.
-    assert kept(Caps(rows=1, cell_chars=1), "a", "bb").clipped == 0
 
 
 # ---------------------------------------------------------------- bodies, piece by piece
@@ -279,13 +246,6 @@ def test_triples_are_rows_each_once() -> None:
     assert [row[2].kind for row in content.rows if row[2]] == ["literal", "bnode"]
     objects = [row[2].value for row in triples("turtle", TURTLE).finish().rows if row[2]]
     assert objects == ["x", "y", "http://e.org/long", "http://e.org/relative"]
-
-
-def test_lines_of_triples_are_counted_as_they_come_each_once() -> None:
-    body = triples("n-triples", TRIPLES[:-10])
-    assert body.whole_rows == 1
-    body.feed(TRIPLES[-10:] + TRIPLES)
-    assert body.whole_rows == 2
 
 
 def test_triples_that_were_cut_are_those_before_the_cut_and_no_name_is_shortened() -> None:

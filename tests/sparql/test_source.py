@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,8 +14,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, BadOntology, QueryFailed, QueryRefused
 from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
-from rbank_es.sparql.parser.parsed_query import form_and_limit, parse_query
-from rbank_es.sparql.parser.tokens import tokenise
+from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.results import Answer, Cell, Form
 from rbank_es.sparql.source import Source, dataset_of, open_source
 from tests.effort import examples
@@ -184,21 +183,6 @@ def test_the_time_limit_covers_the_guard_too(recorded: Source, recorder: Recorde
     assert (failed.value.code, len(recorder.seen)) == ("timeout", 1)
 
 
-@pytest.mark.parametrize("head", ["SELECT ?s", "CONSTRUCT { ?s a e:Thing }", "DESCRIBE ?s"])
-def test_a_query_is_tokenised_once_and_confirmed_once(
-    head: str, recorded: Source, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-
-    def counted(name: str, function: Callable[..., object]) -> Callable[..., object]:
-        return lambda *given: calls.append(name) or function(*given)  # type: ignore[func-returns-value]
-
-    monkeypatch.setattr("rbank_es.sparql.parser.parsed_query.tokenise", counted("tokenise", tokenise))
-    monkeypatch.setattr("rbank_es.sparql.guard.form_and_limit", counted("confirm", form_and_limit))
-    recorded.query(f"{head} FROM e:graph {{ ?s e:number ?n }}")
-    assert calls == ["tokenise", "confirm"]
-
-
 @pytest.mark.parametrize("rows", [0, -1, limits.QUERY_ROWS + 1])
 def test_rows_out_of_range_never_reach_the_engine(rows: int, recorded: Source, recorder: Recorder) -> None:
     with pytest.raises(BadInput):
@@ -226,16 +210,6 @@ def test_truncated_says_whether_the_query_has_more_than_was_given(
 ) -> None:
     _, answer = source.query(f"SELECT ?n {{ ?s e:number ?n }} {limit}", rows=rows)
     assert (len(answer.rows), answer.truncated) == (returned, truncated)
-
-
-def test_a_graph_is_whole_or_says_that_it_is_not_however_many_solutions_make_a_triple(source: Source) -> None:
-    query = "CONSTRUCT { e:it e:kind ?k } WHERE { ?s e:number ?n . ?t e:number ?m . ?s e:kind ?k } ORDER BY ?k"
-    checked, answer = source.query(query, rows=2)
-    # The first 1,250 solutions are of one kind.
-    assert (len(answer.rows), answer.truncated, checked.rows) == (2, "", 2)
-    assert [each.code for each in checked.warnings if each.code == "limit_counts_solutions"] == []
-    _, cut = source.query(query, rows=1)
-    assert (len(cut.rows), cut.truncated) == (1, "rows")
 
 
 def test_a_limit_of_the_query_on_solutions_holds_for_a_graph(source: Source) -> None:

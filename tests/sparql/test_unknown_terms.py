@@ -112,29 +112,14 @@ def test_so_many_unknown_terms_are_counted() -> None:
     assert error.message.count("no property here") == 5
 
 
-def test_suggestions_use_the_prefixes_of_the_query() -> None:
-    error = refusal(
-        "PREFIX bio: <http://ex/> SELECT * { ?x a bio:protein }", Surroundings(prefixes={}, vocabulary=VOCABULARY)
-    )
-    assert "bio:Protein" in error.hint
-
-
 def test_a_term_of_the_other_kind_is_told_as_what_it_is() -> None:
     assert "?x a ex:Gene" in refusal("SELECT * { ?x ex:Gene ?y }").hint
     assert "?x ex:encodes ?y" in refusal("SELECT * { ?x a ex:encodes }").hint
 
 
-def test_where_nothing_is_near_the_schema_is_recommended() -> None:
-    assert "look at the schema" in refusal("SELECT * { ?x <http://far/qqqqqqqq> ?y }").hint
-
-
 def test_the_template_of_a_construct_may_name_anything() -> None:
     assert check("CONSTRUCT { ?x ex:mine ex:Mine ; a ex:Mine } WHERE { ?x ex:name ?y }", LOCAL, 10)
     refusal("CONSTRUCT WHERE { ?x ex:mine ?y }")
-
-
-def test_without_a_vocabulary_nothing_is_checked() -> None:
-    assert check("SELECT * { ?x ex:anything ex:Thing ; a ex:Whatever }", Surroundings(prefixes={"ex": EX}), 10)
 
 
 def test_three_terms_near_an_unknown_one_are_named() -> None:

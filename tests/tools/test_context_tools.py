@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from rbank_es.bank import Bank
 from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_answers import size
-from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.effort import examples
 from tests.tools.tool_sessions import bank_at, session_for, toolbox_for
@@ -33,43 +32,9 @@ def handle(toolbox: Toolbox) -> dict[str, Any]:
     return {"key": ref.key}
 
 
-def test_stats_say_how_large_it_is(toolbox: Toolbox, handle: dict[str, Any]) -> None:
-    stats = toolbox.call("ctx_stats", {"ref": handle})
-    assert (stats["length"], stats["lines"], stats["dtype"], len(stats["sha256"])) == (len(TEXT), 2_000, "text", 64)
-
-
-def test_a_peek_is_the_beginning(toolbox: Toolbox, handle: dict[str, Any]) -> None:
-    peek = toolbox.call("ctx_peek", {"ref": handle})
-    assert (peek["text"], peek["has_more"], peek["length"]) == (TEXT[:200], True, len(TEXT))
-    assert toolbox.call("ctx_peek", {"ref": handle, "n": 0})["text"] == ""
-
-
 def test_a_peek_of_everything_is_bounded(toolbox: Toolbox, handle: dict[str, Any]) -> None:
     peek = toolbox.call("ctx_peek", {"ref": handle, "n": 10**9})
     assert size(peek) <= 1_000 and len(peek["text"]) > 700 and TEXT.startswith(peek["text"])
-
-
-def test_slices_put_together_are_the_whole(toolbox: Toolbox, handle: dict[str, Any]) -> None:
-    parts, start = [], 0
-    while True:
-        part = toolbox.call("ctx_slice", {"ref": handle, "start": start, "end": len(TEXT)})
-        assert size(part) <= 4_000 and part["start"] == start
-        parts.append(part["text"])
-        if not part["has_more"]:
-            break
-        start = part["next_start"]
-    assert "".join(parts) == TEXT
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "shown"),
-    [(10, 10, ""), (20, 10, ""), (10**12, 10**13, ""), (0, 4, "line"), (len(TEXT) - 4, 10**15, "fox\n")],
-)
-def test_slices_beyond_the_end_or_the_wrong_way_round_are_empty_or_clamped(
-    toolbox: Toolbox, handle: dict[str, Any], start: int, end: int, shown: str
-) -> None:
-    part = toolbox.call("ctx_slice", {"ref": handle, "start": start, "end": end})
-    assert part["ok"] and part["text"] == shown and part["length"] == len(TEXT)
 
 
 @pytest.mark.parametrize("arguments", [{"start": -1, "end": 3}, {"start": 0, "end": -5}])
@@ -78,13 +43,6 @@ def test_negative_offsets_are_refused_with_what_to_do(
 ) -> None:
     error = toolbox.call("ctx_slice", {"ref": handle, **arguments})["error"]
     assert error["code"] == "bad_range" and "ctx_stats" in error["hint"]
-
-
-def test_find_gives_offsets_and_tiny_snippets(toolbox: Toolbox, handle: dict[str, Any]) -> None:
-    found = toolbox.call("ctx_find", {"ref": handle, "pattern": "LINE 7:", "k": 3})
-    [hit] = found["hits"]
-    assert TEXT[hit["start"] : hit["end"]] == "line 7:" and "quick brown" in hit["snippet"]
-    assert found["has_more"] is False
 
 
 def test_find_can_be_continued(toolbox: Toolbox, handle: dict[str, Any]) -> None:
@@ -96,10 +54,6 @@ def test_find_can_be_continued(toolbox: Toolbox, handle: dict[str, Any]) -> None
         seen += [hit["start"] for hit in found["hits"]]
         start = found["next_start"]
     assert seen == [at for at in range(len(TEXT)) if TEXT.startswith("fox", at)][: len(seen)]
-
-
-def test_looking_from_beyond_the_end_finds_nothing(toolbox: Toolbox, handle: dict[str, Any]) -> None:
-    assert toolbox.call("ctx_find", {"ref": handle, "pattern": "fox", "start": 2**64})["hits"] == []
 
 
 def test_a_pattern_of_nothing_moves_on(toolbox: Toolbox, handle: dict[str, Any]) -> None:
@@ -144,13 +98,6 @@ def test_whatever_is_asked_every_answer_fits(
         result = toolbox.call(name, {"ref": ref.key, **arguments})
         assert size(result) <= cap_chars
         assert result["ok"] or result["error"]["hint"]
-
-
-def test_the_naive_mode_gives_the_whole_slice(tmp_path: Path) -> None:
-    with bank_at(tmp_path / "bank") as bank:
-        naive = toolbox_for(session_for(bank, ToolPolicy(payloads="naive")))
-        ref = naive.session.store.put(TEXT, "text")
-        assert naive.call("ctx_slice", {"ref": ref.key, "start": 0, "end": len(TEXT)})["text"] == TEXT
 
 
 def test_a_payload_of_the_bank_can_be_looked_into_by_a_later_run(tmp_path: Path) -> None:

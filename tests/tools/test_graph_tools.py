@@ -38,13 +38,6 @@ def test_classes_with_instances_come_first(tools: LibraryTools) -> None:
     assert counts == sorted(counts, reverse=True)
 
 
-def test_classes_are_paged(tools: LibraryTools) -> None:
-    first = tools("g_classes", limit=2)
-    assert (first["returned"], first["total"], first["has_more"], first["next_offset"]) == (2, 6, True, 2)
-    second = tools("g_classes", limit=2, offset=2)
-    assert not {row["uri"] for row in first["classes"]} & {row["uri"] for row in second["classes"]}
-
-
 def test_the_properties_of_a_class_say_why_it_has_them(tools: LibraryTools) -> None:
     rows = {row["uri"]: row for row in tools("g_props", cls="lib:Atlas")["properties"]}
     assert (rows["lib:title"]["how"], rows["lib:title"]["triples"]) == ("used", 1)
@@ -143,13 +136,6 @@ def test_any_text_can_be_searched_for(tools: LibraryTools, text: str) -> None:
     assert tools("g_search", text=text)["ok"] is True
 
 
-def test_a_class_is_described(tools: LibraryTools) -> None:
-    body = tools("g_describe", resource="lib:Book")
-    assert (body["kind"], body["label"], body["parents"], body["count"]) == ("class", "Book", ["lib:Work"], 2)
-    assert (body["subclasses"], body["subclass_instances"]) == (1, 1)
-    assert {row["uri"] for row in body["properties"]} >= {"lib:title", "lib:pages"}
-
-
 def test_a_class_of_another_vocabulary_is_counted_unless_an_endpoint_would_have_to(
     bank: Bank, tools: LibraryTools, source: Source
 ) -> None:
@@ -221,12 +207,6 @@ def test_a_cut_in_notes_is_recorded_as_one(bank: Bank, noted: Source) -> None:
     tools("g_describe", resource="lib:title")
     tools("g_describe", resource="lib:Person")
     assert [event.truncated for event in bank.events() if isinstance(event, ToolCalled)] == [True, False]
-
-
-def test_the_naive_mode_gives_all_notes_that_are_kept(bank: Bank, noted: Source) -> None:
-    body = LibraryTools(bank, noted, ToolPolicy(payloads="naive"))("g_describe", resource="lib:title")
-    assert (len(body["notes"]), body["notes_total"]) == (8, 12)
-    assert len(body["notes"][0]) > 240
 
 
 def test_the_schema_of_an_endpoint_tells_notes_too(bank: Bank, noted: Source) -> None:

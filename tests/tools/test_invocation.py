@@ -30,18 +30,6 @@ def raising(error: BaseException) -> Any:
     return broken
 
 
-def test_a_call_is_recorded_with_what_it_returned(bank: Bank) -> None:
-    toolbox = toolbox_for(session_for(bank))
-    toolbox.session.step = 3
-    result = toolbox.functions["put"]("a long story")
-    [event] = calls(bank)
-    assert (event.run, event.tool, event.call, event.step) == (RUN, "put", "call-1", 3)
-    assert (event.chars, event.truncated, event.duration_s) == (size(result), False, 0.25)
-    assert (event.id, event.alias, event.dtype, event.result) == (result["key"], "text_0", "text", "a long story")
-    assert json.loads(event.arguments or "") == {"content": "a long story"}
-    assert event.error_code is None
-
-
 def test_the_event_is_in_the_log_before_the_agent_sees_the_answer(bank: Bank) -> None:
     seen: list[int] = []
 
@@ -53,26 +41,6 @@ def test_the_event_is_in_the_log_before_the_agent_sees_the_answer(bank: Bank) ->
     toolbox = toolbox_for(session_for(bank), {"peeking": peeking})
     toolbox.call("peeking")
     assert seen == [0] and len(calls(bank)) == 1
-
-
-def test_a_handle_names_its_payload_and_shows_none_of_it_beyond_80_characters(bank: Bank) -> None:
-    result = toolbox_for(session_for(bank)).call("put", {"content": "x" * 10_000})
-    assert list(result) == ["ok", "alias", "key", "dtype", "size", "preview"]
-    assert (result["alias"], result["size"], result["preview"]) == ("text_0", 10_000, "x" * 80)
-    assert size(result) < 250
-
-
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [({}, "missing a required argument"), ({"content": [1]}, "content"), ({"content": "x", "n": 1}, "unexpected")],
-)
-def test_wrong_arguments_come_back_as_data_with_the_right_way_to_call(
-    bank: Bank, arguments: dict[str, Any], word: str
-) -> None:
-    result = toolbox_for(session_for(bank)).call("put", arguments)
-    assert (result["ok"], result["error"]["code"]) == (False, "bad_arguments")
-    assert word in result["error"]["message"] and "put(content)" in result["error"]["hint"]
-    assert calls(bank)[0].error_code == "bad_arguments"
 
 
 def test_numbers_that_came_through_a_sandbox_are_taken(bank: Bank) -> None:
@@ -184,13 +152,6 @@ def test_beside_events_and_the_call_are_one_group(bank: Bank) -> None:
     toolbox_for(session_for(bank), {"noting": noting}).call("noting")
     note, call = list(bank.events())[-2:]
     assert types([note, call]) == ["note_logged", "tool_called"] and (note.more, call.more) == (1, 0)
-
-
-def test_the_naive_mode_gives_the_whole_payload_and_says_that_it_is_naive(bank: Bank) -> None:
-    toolbox = toolbox_for(session_for(bank, ToolPolicy(payloads="naive")))
-    result = toolbox.call("put", {"content": "x" * 12_000})
-    assert result["naive_payload"] == "x" * 12_000
-    assert calls(bank)[0].chars == size(result) > 12_000
 
 
 def test_arguments_that_are_far_too_long_are_measured_up_to_ten_times_what_is_taken(bank: Bank) -> None:
@@ -307,11 +268,6 @@ def test_a_handle_where_none_is_taken_is_a_wrong_argument(bank: Bank) -> None:
     ref = toolbox.session.store.resolve(toolbox.call("put", {"content": "x"}))
     assert toolbox.call("put", {"content": ref})["error"]["code"] == "bad_arguments"
     assert toolbox.call("ctx_stats", {"ref": ref})["length"] == 1
-
-
-def test_types_are_called_as_in_python(bank: Bank) -> None:
-    message = toolbox_for(session_for(bank)).call("ctx_stats", {"ref": [1]})["error"]["message"]
-    assert "`str | dict`, got `list`" in message
 
 
 def test_a_mapping_that_cannot_be_read_is_no_exception_either(bank: Bank) -> None:

@@ -281,28 +281,6 @@ def test_memory_is_searched_where_no_ontology_is(box: Toolbox) -> None:
 # ---------------------------------------------------------------- mem_get
 
 
-def test_an_item_is_read_in_full(bank: Bank, box: Toolbox) -> None:
-    item = Item.make("Lamps", "Count them.", desc="How.", tags=("sparql",), domain="coast", scope="exception")
-    remember(bank, item)
-    result = box.call("mem_get", {"ids": item.id})
-    assert result == {
-        "ok": True,
-        "items": [
-            {
-                "id": item.id,
-                "title": "Lamps",
-                "desc": "How.",
-                "content": "Count them.",
-                "src": "seed",
-                "polarity": "success",
-                "tags": ["sparql"],
-                "domain": "coast",
-                "scope": "exception",
-            }
-        ],
-    }
-
-
 def test_ids_hits_lists_and_handles_are_taken(bank: Bank, box: Toolbox) -> None:
     items = lamps(3)
     remember(bank, *items)
@@ -366,14 +344,6 @@ def test_of_too_many_tags_only_some_are_shown_so_that_the_content_is(bank: Bank,
     [shown] = box.call("mem_get", {"ids": item.id})["items"]
     assert shown["content"] == "Count them." and shown["truncated"] is True
     assert shown["tags"] == list(item.tags[: limits.ITEM_TAGS])
-
-
-def test_a_small_item_beside_a_large_one_stays_whole(bank: Bank, box: Toolbox) -> None:
-    small, large = Item.make("Small", "Few words."), Item.make("Large", LONG * 5)
-    remember(bank, small, large)
-    first, second = box.call("mem_get", {"ids": [small.id, large.id]})["items"]
-    assert first["content"] == "Few words." and "truncated" not in first
-    assert second["truncated"] is True and len(second["content"]) > 3_500
 
 
 def test_what_became_of_an_item_is_told(bank: Bank, box: Toolbox) -> None:
@@ -465,13 +435,6 @@ def test_a_quote_about_words_is_of_whole_sentences_around_them(bank: Bank, box: 
     assert LONG.startswith(nothing.removesuffix("…"))
 
 
-def test_a_short_content_is_quoted_whole(bank: Bank, box: Toolbox) -> None:
-    [item] = lamps(1)
-    remember(bank, item)
-    result = box.call("mem_quote", {"id": {"id": item.id}})
-    assert (result["quote"], result["truncated"]) == (item.content, False)
-
-
 @pytest.mark.parametrize("content", [LONG, '"\\\n' * 2_000, "\x01" * 3_000, "word" * 900, "é🦉 " * 800])
 def test_a_quote_fits_however_much_is_asked_for(bank: Bank, box: Toolbox, content: str) -> None:
     item = Item.make("Lamps", content)
@@ -508,15 +471,6 @@ def test_what_is_proposed_has_no_signs_that_a_terminal_obeys(bank: Bank, box: To
     item = Item.join(event.head, event.candidate)
     assert item == Item.make("Count[2J with DISTINCT", "Joins\n\trepeat rows.", "success", desc="Why not.")
     assert result["id"] == item.id
-
-
-def test_the_same_item_is_proposed_once_in_a_run(bank: Bank, box: Toolbox) -> None:
-    add = box.functions["mem_add"]
-    add("Count with DISTINCT", "Joins repeat rows.")
-    again = add("Count with DISTINCT", "Joins repeat rows.", "Another sentence.")
-    assert again["proposed"] is False and "before" in again["why"]
-    assert len(events(bank, MemoryProposed)) == 1
-    assert build_tools(bank, run="run-2").functions["mem_add"]("Count with DISTINCT", "Joins repeat rows.")["proposed"]
 
 
 def test_an_item_that_the_bank_knows_is_not_proposed(bank: Bank, box: Toolbox) -> None:
@@ -599,19 +553,3 @@ def test_a_note_that_is_no_object_or_too_long_is_refused(bank: Bank, box: Toolbo
 
 
 # ---------------------------------------------------------------- modes
-
-
-def test_with_memory_in_the_context_alone_no_tool_reads_it(bank: Bank) -> None:
-    names = set(build_tools(bank, run=RUN, policy=ToolPolicy(mode="auto")).functions)
-    assert not names & {"mem_search", "mem_get", "mem_quote"}
-    assert {"mem_add", "mem_extract", "event_log"} <= names
-
-
-def test_the_naive_mode_shortens_nothing(bank: Bank) -> None:
-    items = [Item.make(f"Lamps {number}", LONG * 3 + str(number), desc="d" * 240) for number in range(3)]
-    remember(bank, *items)
-    box = build_tools(bank, run=RUN, policy=ToolPolicy(payloads="naive", mode="both"))
-    assert {hit["desc"] for hit in box.call("mem_search", {"q": "lamps"})["hits"]} == {"d" * 240}
-    read = box.call("mem_get", {"ids": [item.id for item in items]})["items"]
-    assert [item["content"] for item in read] == [item.content for item in items]
-    assert box.call("mem_quote", {"id": items[0].id, "max_chars": 5_000})["quote"].startswith(LONG)

@@ -78,31 +78,6 @@ def pitfall(query: str = QUERY, **more: Any) -> Item:
 # ---------------------------------------------------------------- procedures
 
 
-def test_a_query_that_worked_becomes_a_procedure() -> None:
-    item = procedure()
-    assert item.title == "Query: ferry with official name, length m, given calls at"
-    assert (item.src, item.polarity, item.domain) == ("success", "success", "sea")
-    assert item.tags == ("sparql", "select", "filter", "optional")
-    assert item.desc == (
-        "A SELECT query over sea:Ferry by sea:callsAt, sea:hasName, sea:lengthM, with filter, optional; it gives "
-        "?ferry, ?officialName."
-    )
-    assert item.content == (
-        "Fill in what stands in «».\n\n"
-        "SELECT DISTINCT ?ferry ?officialName WHERE {\n"
-        "  ?ferry a sea:Ferry ;\n"
-        "    sea:callsAt «calls at» ;\n"
-        "    sea:hasName ?officialName .\n"
-        "  OPTIONAL {\n"
-        "    ?ferry sea:lengthM ?lengthM .\n"
-        "    FILTER(?lengthM > «number»)\n"
-        "  }\n"
-        "}\n\n"
-        "sea:hasName: official name\n"
-        "sea:lengthM: Over all, in metres."
-    )
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -150,10 +125,6 @@ def test_a_path_is_written_without_blanks(path: str) -> None:
     assert f" {path} ?" in procedure(f"SELECT * {{ ?boat {path} ?other . ?boat a sea:Boat }}").content
 
 
-def test_the_task_and_the_number_of_rows_are_not_in_the_item() -> None:
-    assert procedure(task="Which ferries call at Gull Bay?", reason="the rows say so", rows=77) == procedure()
-
-
 def test_terms_of_the_schema_stay_wherever_they_stand() -> None:
     item = procedure("SELECT ?x { VALUES ?type { sea:Ferry sea:Harbour } ?x a ?type ; ?p sea:Harbour }")
     assert "VALUES ?type { sea:Ferry sea:Harbour }" in item.content and "?property sea:Harbour" in item.content
@@ -171,11 +142,6 @@ def test_each_literal_has_a_place_of_its_own() -> None:
     same, different = 'ASK { ?x sea:hasName "a", "a", 3 }', 'ASK { ?x sea:hasName "a", "b", 3 }'
     assert procedure(same) == procedure(different)
     assert "sea:hasName «text», «text 2», «number»" in procedure(same).content
-
-
-def test_an_instance_keeps_one_name_wherever_it_stands() -> None:
-    item = procedure("ASK { { isle:a sea:callsAt ?x } UNION { ?x sea:callsAt isle:a } ?x sea:callsAt isle:b }")
-    assert item.content.count("«thing»") == 2 and item.content.count("«calls at»") == 1
 
 
 @pytest.mark.parametrize(
@@ -230,32 +196,12 @@ def test_a_computed_group_is_named_by_its_function() -> None:
     assert procedure(query, variables=("y", "n")).content.startswith(written)
 
 
-def test_of_long_names_the_title_gives_one_and_counts_the_others() -> None:
-    """A title is truncated only where not even one name of each kind fits."""
-    names = (
-        "officialNameOfTheCaptain",
-        "officialNameOfTheOwner",
-        "constructionCostInMillions",
-        "accidentsWithInjuries",
-    )
-    sought = "; ".join(f"sea:{name} ?v{number}" for number, name in enumerate(names[:2]))
-    given = "; ".join(f"sea:{name} {number}" for number, name in enumerate(names[2:]))
-    assert procedure(f"SELECT * {{ ?x {sought}; {given} }}").title == (
-        "Query: official name of the captain and 1 more, given construction cost in millions and 1 more"
-    )
-
-
 @pytest.mark.parametrize(
     "query", ["SELECT * { ?s ?p ?o }", "DESCRIBE <http://x/y>", "no query at all", "", "{", "SELECT"]
 )
 def test_a_query_without_terms_teaches_nothing(query: str) -> None:
     assert QueryPattern().from_success(evidence(query)) is None
     assert QueryPattern().from_failure(evidence(query)) is None
-
-
-def test_a_query_that_found_nothing_is_no_procedure() -> None:
-    assert QueryPattern().from_success(evidence(rows=0)) is None
-    assert QueryPattern().from_success(evidence("ASK { ?x a sea:Ghost }", rows=None)) is not None
 
 
 def test_a_query_that_cannot_be_read_is_no_procedure() -> None:
@@ -299,20 +245,6 @@ def test_a_long_query_makes_an_item_within_the_limits() -> None:
         assert len(item.title) <= limits.ITEM_TITLE_CHARS and len(item.desc) <= limits.ITEM_DESC_CHARS
         assert limits.ITEM_CONTENT_CHARS * 0.9 < len(item.content) <= limits.ITEM_CONTENT_CHARS
         assert "…" in item.content
-
-
-@pytest.mark.parametrize(
-    ("label", "named"),
-    [
-        ("one two three four five six seven", "one two three four five"),
-        ("abcdefghijklmnopqrs " * 3, "abcdefghijklmnopqrs abcdefghijklmnopqrs"),
-    ],
-    ids=["words", "characters"],
-)
-def test_a_thing_is_named_by_the_beginning_of_its_label(label: str, named: str) -> None:
-    classes = (*SCHEMA.classes, ClassInfo(iri=SEA + "Barge", label=label))
-    item = procedure("SELECT ?x { ?x a sea:Barge }", schema=msgspec.structs.replace(SCHEMA, classes=classes))
-    assert item.title == f"Query: {named}"
 
 
 def test_the_description_names_three_classes_and_four_properties() -> None:
@@ -385,24 +317,12 @@ def test_an_unused_property_is_told_with_its_inverse() -> None:
     assert "no triple has sea:isCalledAtBy; its inverse sea:callsAt is used" in checks("ASK { ?x sea:isCalledAtBy ?y }")
 
 
-def test_where_a_property_leads_is_told_from_the_data_else_from_what_is_declared() -> None:
-    told = checks("ASK { ?x sea:callsAt ?y ; sea:lengthM ?l }")
-    assert "sea:callsAt leads from sea:Ferry to sea:Harbour" in told
-    assert "sea:lengthM leads from sea:Boat to xsd:decimal" in told
-
-
 def test_a_class_without_instances_is_told_with_its_subclasses() -> None:
     assert "nothing is typed sea:Boat itself, but perhaps sea:Ferry: ask by a/rdfs:subClassOf*" in checks(
         "ASK { ?x a sea:Boat }"
     )
     assert "nothing is typed sea:Ghost" in checks("ASK { ?x a sea:Ghost }")
     assert "nothing is typed" not in checks("ASK { ?x a/rdfs:subClassOf* sea:Boat }")
-
-
-def test_without_instances_nothing_is_said_of_what_the_data_use() -> None:
-    bare = Schema(classes=(ClassInfo(iri=SEA + "Boat"),), properties=(PropertyInfo(iri=SEA + "callsAt"),))
-    told = checks("ASK { ?x a sea:Boat ; sea:callsAt ?y }", schema=bare)
-    assert "nothing is typed" not in told and "no triple" not in told
 
 
 def test_an_unknown_term_is_told_with_those_near_it() -> None:
@@ -413,10 +333,6 @@ def test_an_unknown_term_is_told_with_those_near_it() -> None:
 
 def test_an_unknown_prefix_is_told() -> None:
     assert "the prefix of nope:Ferry is not known" in checks("ASK { ?x a nope:Ferry }")
-
-
-def test_a_pitfall_without_a_schema_still_says_what_to_do() -> None:
-    assert "sparql_peek" in checks("ASK { ?x sea:callsAt 'x' }", schema=None)
 
 
 def test_a_query_that_cannot_be_read_to_its_end_is_a_pitfall_as_far_as_it_can() -> None:
@@ -639,11 +555,6 @@ class Fixed:
 def extracting(bank: Bank, source: Source, extractor: Extractor) -> dict[str, Any]:
     box = build_tools(bank, run=RUN, source=source, extractor=extractor)
     return box.call("mem_extract", {"result": asked(box), "task": "x", "judgment": SUCCESS})
-
-
-def test_another_extractor_can_be_given(bank: Bank, source: Source) -> None:
-    assert extracting(bank, source, Fixed(Item.make("Mine", "Words", "pattern")))["src"] == "pattern"
-    assert proposals(bank)[0].why.startswith("by fixed-7")
 
 
 def test_what_an_extractor_makes_is_checked(bank: Bank, source: Source) -> None:

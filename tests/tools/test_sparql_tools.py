@@ -25,8 +25,6 @@ from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.results import Answer, Cell, Form, Row
 from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
-from rbank_es.tools.lookup.schema_tables import tables_of
-from rbank_es.tools.memory.proposal import query_of
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from tests.effort import examples
@@ -60,23 +58,6 @@ def test_a_query_is_tokenised_once(tools: LibraryTools, monkeypatch: pytest.Monk
 
 
 # ---------------------------------------------------------------- the schema
-
-
-def test_an_overview_counts_classes_and_properties_and_names_the_largest(tools: LibraryTools) -> None:
-    body = tools("sparql_schema")
-    assert body["class_count"] == 6
-    assert body["property_count"] == len(tools.session.source.schema.properties)  # type: ignore[union-attr]
-    counts = {row["uri"]: row["count"] for row in body["top_classes"]}
-    assert [*counts.values()] == sorted(counts.values(), reverse=True)
-    assert counts == {"lib:Person": 2, "lib:Book": 2, "lib:Loan": 2, "lib:Atlas": 1, "lib:Work": 0, "lib:Map": 0}
-    assert body["prefixes"]["lib"] == NAMESPACE
-
-
-def test_classes_come_with_label_count_and_common_properties(tools: LibraryTools) -> None:
-    rows = {row["uri"]: row for row in tools("sparql_schema", output_mode="classes")["classes"]}
-    assert rows["lib:Person"]["label"] == "Person"
-    assert rows["lib:Person"]["count"] == 2
-    assert rows["lib:Person"]["common_properties"][0] == "lib:wrote"
 
 
 def test_properties_come_with_kind_uses_domains_and_ranges(tools: LibraryTools) -> None:
@@ -113,24 +94,10 @@ def test_a_filter_is_a_prefix_or_a_namespace(tools: LibraryTools, prefix: str) -
     assert {row["uri"].partition(":")[0] for row in rows} == {"lib"}
 
 
-def test_a_filter_may_go_on_into_the_name(tools: LibraryTools) -> None:
-    rows = pages(tools, "properties", output_mode="properties", filter_prefix="lib:wr")
-    assert [row["uri"] for row in rows] == ["lib:wrote", "lib:writtenBy"]
-
-
 def test_an_unknown_prefix_comes_back_with_those_that_are_known(tools: LibraryTools) -> None:
     error = tools.fails("sparql_schema", filter_prefix="zz:")
     assert error["code"] == "unknown_prefix"
     assert "lib:" in error["hint"]
-
-
-def test_the_tables_are_made_once_for_an_ontology_and_each_answer_is_the_same(
-    tools: LibraryTools, source: Source
-) -> None:
-    made, kept = tools("sparql_schema", use_cache=False), tools("sparql_schema")
-    assert source.ontology is not None
-    assert made == kept and made["digest"] == source.ontology.digest[:12]
-    assert tables_of(source) is tables_of(source)
 
 
 def test_an_endpoint_without_a_description_says_how_to_get_one(bank: Bank, source: Source) -> None:
@@ -151,23 +118,6 @@ def test_without_any_source_the_error_says_so(bank: Bank) -> None:
 
 
 # ---------------------------------------------------------------- a look
-
-
-def test_a_look_at_a_class_shows_instances_with_some_properties(tools: LibraryTools) -> None:
-    body = tools("sparql_peek", resource="lib:Book")
-    assert (body["kind"], body["uri"], body["count"]) == ("class", "lib:Book", 2)
-    tides = next(row for row in body["instances"] if row["uri"] == "t:tides")
-    assert tides["properties"] == {"lib:title": "On Tides", "lib:pages": 120}
-
-
-def test_further_values_of_a_property_are_counted(tools: LibraryTools) -> None:
-    rows = {row["uri"]: row for row in tools("sparql_peek", resource="lib:Person")["instances"]}
-    assert rows["t:ada"]["more"] == {"lib:wrote": 1}
-    assert "more" not in rows["t:bo"]
-
-
-def test_a_look_shows_as_many_instances_as_asked(tools: LibraryTools) -> None:
-    assert len(tools("sparql_peek", resource="lib:Book", limit=1)["instances"]) == 1
 
 
 def test_a_class_without_instances_of_its_own_shows_those_of_subclasses_and_says_so(tools: LibraryTools) -> None:
@@ -227,18 +177,6 @@ def test_a_look_at_a_property_shows_triples_and_its_inverse(tools: LibraryTools)
     assert (body["kind"], body["triples"], body["examples"]) == ("property", 0, [])
     assert body["inverses"] == [{"uri": "lib:wrote", "triples": 3}]
     assert {"subject": "t:bo", "object": "t:tides"} in tools("sparql_peek", resource="lib:wrote")["examples"]
-
-
-def test_the_schema_of_a_property_tells_its_traits(tools: LibraryTools) -> None:
-    body = tools("sparql_peek", resource="lib:title", output_mode="schema")
-    assert (body["property_kind"], body["traits"], body["domains"]) == ("datatype", ["functional"], ["lib:Work"])
-
-
-def test_a_look_at_an_individual_shows_what_it_says(tools: LibraryTools) -> None:
-    body = tools("sparql_peek", resource=THINGS + "ada")
-    assert (body["kind"], body["uri"]) == ("individual", "t:ada")
-    assert {"uri": "lib:wrote", "n": 2}.items() <= body["properties"][1].items()
-    assert body["properties"][0] == {"uri": "rdfs:label", "n": 1, "value": "Ada Quill"}
 
 
 @pytest.mark.parametrize("name", ["lib:Book", f"<{NAMESPACE}Book>", f"{NAMESPACE}Book", " lib:Book ", "Book", "book"])
@@ -348,21 +286,6 @@ def test_no_search_is_made_that_nobody_asked_for(bank: Bank, source: Source, pol
 # ---------------------------------------------------------------- a query
 
 
-def test_a_query_gives_a_handle_and_numbers_but_no_rows(tools: LibraryTools) -> None:
-    body = tools("sparql_query", query=BOOKS)
-    assert (body["dtype"], body["alias"]) == ("results", "results_0")
-    assert (body["rows"], body["variables"], body["truncated"], body["limit"]) == (3, ["book", "title"], False, 100)
-    assert body["next"] == "sparql_slice(result='results_0')"
-    assert "On Tides" not in str({**body, "preview": ""})
-
-
-def test_a_result_that_was_cut_says_that_there_is_more(tools: LibraryTools) -> None:
-    body = tools("sparql_query", query=BOOKS, limit=2)
-    assert (body["rows"], body["truncated"], body["limit"]) == (2, True, 2)
-    assert "more rows" in body["next"]
-    assert tools("sparql_slice", result=body)["truncated"] is True
-
-
 def test_a_limit_of_the_query_itself_cuts_nothing(tools: LibraryTools) -> None:
     body = tools("sparql_query", query=f"{BOOKS} LIMIT 2")
     assert (body["rows"], body["truncated"], body["limit"]) == (2, False, 2)
@@ -388,10 +311,6 @@ def test_a_graph_is_sliced_as_rows_of_subject_predicate_and_object(tools: Librar
         (THINGS + "tides", NAMESPACE + "writtenBy", THINGS + "bo"),
         (THINGS + "stars", NAMESPACE + "writtenBy", THINGS + "ada"),
     }
-
-
-def test_the_query_behind_a_handle_can_be_found_later(tools: LibraryTools) -> None:
-    assert query_of(tools.session, tools("sparql_query", query=BOOKS)) == BOOKS
 
 
 def test_limits_that_are_too_high_are_cut_and_the_answer_says_so(tools: LibraryTools) -> None:
@@ -450,10 +369,6 @@ def test_explaining_tells_why_an_endpoint_would_refuse(bank: Bank, source: Sourc
     assert body["refused"] and "warnings" not in body
     (why,) = body["refused_by"]
     assert (why["code"], why["alternative"]) == ("unbound_predicate", "name the property") and why["message"]
-
-
-def test_warnings_come_with_the_result_too(tools: LibraryTools) -> None:
-    assert tools("sparql_query", query=EVERYTHING)["warnings"][0]["alternative"]
 
 
 def test_many_variables_are_counted_where_they_find_no_room(tools: LibraryTools) -> None:

@@ -10,7 +10,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
-from rbank_es.events import NoteLogged, Ref, ToolCalled
+from rbank_es.events import Ref
 from rbank_es.limits import tool_limits
 from rbank_es.tools.runtime.store import Store
 from tests.tools.tool_sessions import RUN, bank_at, session_for, toolbox_for
@@ -39,13 +39,6 @@ def test_what_is_put_can_be_got_peeked_sliced_and_counted() -> None:
     assert store.slice(ref, 4, 10**9) == "two\nthrée"
     digest = hashlib.sha256(text.encode()).hexdigest()
     assert store.stats(ref) == {"key": "text_0", "dtype": "text", "length": 13, "lines": 3, "sha256": digest}
-
-
-def test_every_form_of_a_handle_names_the_same_payload() -> None:
-    store = Store()
-    ref = store.put("payload", "results")
-    handles = (ref, ref.key, "results_0", {"key": ref.key, "dtype": "results"}, {"alias": "results_0"})
-    assert {store.get(handle) for handle in handles} == {"payload"}
 
 
 @pytest.mark.parametrize(
@@ -101,15 +94,6 @@ def test_an_alias_is_known_in_its_own_run_only(tmp_path: Path) -> None:
             Store(bank, "run-2").get("text_0")
 
 
-def test_an_event_that_is_no_call_is_no_payload(tmp_path: Path) -> None:
-    with bank_at(tmp_path / "bank") as bank:
-        note = bank.append(NoteLogged(note='{"a": 1}')).events[0].id
-        silent = bank.append(ToolCalled(run=RUN, tool="event_log")).events[0].id
-        for key in (note, silent):
-            with pytest.raises(UnknownHandle):
-                Store(bank, RUN).get(key)
-
-
 def test_an_erased_payload_is_said_to_be_erased(tmp_path: Path) -> None:
     with bank_at(tmp_path / "bank") as bank:
         handle = toolbox_for(session_for(bank)).call("put", {"content": "secret words " * 300})
@@ -126,10 +110,3 @@ def test_payloads_beyond_what_memory_keeps_are_read_from_the_bank(
         toolbox = toolbox_for(session_for(bank))
         handles = [toolbox.call("put", {"content": str(n) * 4_000}) for n in range(5)]
         assert [toolbox.session.store.get(handle)[:3] for handle in handles] == ["000", "111", "222", "333", "444"]
-
-
-def test_keys_can_be_given_by_whoever_runs_a_run_again(tmp_path: Path) -> None:
-    recorded = ["01a1fd48-cf02-7483-9f52-ef606b3b5d90", "01a1fd48-cf02-7483-9f52-ef606b3b5d91"]
-    with bank_at(tmp_path / "bank") as bank:
-        store = Store(bank, RUN, iter(recorded).__next__)
-        assert [store.put(text, "text").key for text in ("a", "b")] == recorded

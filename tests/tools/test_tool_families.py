@@ -18,7 +18,6 @@ from rbank_es.tools.runtime.tool_family import (
     Reply,
     ToolError,
     ToolFamily,
-    ToolPolicy,
     ToolSession,
     offered_tools,
 )
@@ -119,15 +118,6 @@ class BellTools:
 
 
 BELLS = ToolFamily(BellTools, lambda session, tool: session.run == "run-1" and tool == "bell_ring", {"bell_ring": 300})
-
-
-def test_the_families_of_the_project_are_offered_by_source_and_mode(bank: Bank, source: Source) -> None:
-    """Without a source there is memory and context; where memory comes by the context, nothing reads the bank."""
-    alone = build_tools(bank, run="run-1", policy=ToolPolicy(mode="both"))
-    assert {name.split("_")[0] for name in alone.functions} == {"ctx", "mem", "event", "tools"}
-    local = build_tools(bank, run="run-1", source=source)
-    assert {name.split("_")[0] for name in local.functions} == {"ctx", "mem", "event", "sparql", "g", "tools"}
-    assert "mem_add" in local.functions and "mem_search" not in local.functions
 
 
 def test_a_family_s_tools_are_checked_bounded_and_recorded(bank: Bank) -> None:
