@@ -41,6 +41,7 @@ def test_a_call_keeps_a_bound_that_it_has(bound: int | None, tokens: int | None,
     assert Call(bound, True, 200, 5, tokens).kept == kept
 
 
+@pytest.mark.slow
 def test_what_does_not_hold_is_found(tmp_path: Path) -> None:
     """A traceback, another exit code, a call past its bound, a process that doesn't end."""
     program = "import sys, httpx; httpx.post(sys.argv[1] + '/chat/completions', json={'max_tokens': 9}, timeout=9)"

@@ -187,6 +187,7 @@ def misleading(bank: Bank) -> set[str]:
     return left
 
 
+@pytest.mark.slow
 def test_what_a_wrong_verdict_let_in_misled_a_later_run(bank: Bank, state: State) -> None:
     """Before the judge was overruled, a run got what was learnt of the run that it had praised, and failed."""
     [misled] = [built.run for built in of(bank, ContextBuilt) if set(built.items) & misleading(bank)]

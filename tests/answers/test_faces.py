@@ -60,6 +60,7 @@ def of_lists(field: str) -> dict[str, tuple[dict[str, Any], str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "name"), one_in(3, [(case, name) for name in LISTS for case in of_lists("")]))
 def test_a_list_that_cant_be_is_refused_with_one_sentence(sample: Bank, name: str, case: str) -> None:
     given, sentence = of_lists(question_kind(name).row_fields[0])[case]

@@ -56,6 +56,7 @@ def wanted(row: type[Struct], rows: Any) -> list[dict[str, Any]]:
     return [plain({name: columns[name][place] for name in schema}) for place in range(len(rows))]
 
 
+@pytest.mark.slow
 def test_every_list_of_every_answer_is_a_frame_of_the_answers_values(moment: Moment) -> None:
     asked = set[str]()
     for name, _, found in answers_of(moment):

@@ -112,6 +112,7 @@ def test_one_task_fails_and_a_check_says_why(demo: Demo) -> None:
     assert verdict.kind == "lm" and verdict.evidence == ("empty_result",) and verdict.confidence == 0.9
 
 
+@pytest.mark.slow
 def test_a_guardrail_is_learnt_and_given_to_tasks_of_the_same_kind(demo: Demo) -> None:
     """What the failure taught is in the context of later runs that succeed, and of none before."""
     bank, results, _ = demo

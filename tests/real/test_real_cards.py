@@ -192,6 +192,7 @@ def test_constraints_warn_of_the_traps_that_are_there(describe: Describe, name: 
     assert [line for line in lines if line not in text] == []
 
 
+@pytest.mark.slow
 def test_constraints_come_from_shacl_where_there_is_little_else(describe: Describe) -> None:
     """Brick states two domains in RDFS, and the others in shapes."""
     schema, prefixes = describe("brick")

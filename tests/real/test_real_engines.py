@@ -262,6 +262,7 @@ def test_a_server_that_reaches_its_own_time_limit_is_told_never_a_short_answer(b
     assert brick.query("ASK { ?s a ?o }")[1].boolean is True
 
 
+@pytest.mark.slow
 def test_an_answer_without_end_is_cut_at_our_caps_over_http(brick: Source) -> None:
     endless = "SELECT * { ?a a ?x . ?b a ?y . ?c a ?z }"
     answer = brick.engine.run(endless, "select", Caps(rows=1_000))
@@ -285,6 +286,7 @@ def test_a_servers_own_words_about_a_wrong_query_are_given(brick: Source) -> Non
     assert (failed.value.code, "error at 1:17" in failed.value.message) == ("bad_query", True)
 
 
+@pytest.mark.slow
 def test_another_page_of_the_server_is_no_endpoint(brick: Source) -> None:
     assert brick.url is not None
     engine = RemoteEngine(brick.url.replace("/query", "/"))

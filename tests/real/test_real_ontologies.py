@@ -170,6 +170,7 @@ def test_uniprot_taxa_are_instances_although_they_form_a_hierarchy(load: Load) -
     assert "http://purl.uniprot.org/taxonomy/9606" not in found
 
 
+@pytest.mark.slow
 def test_brick_is_known_by_its_shapes(load: Load) -> None:
     """Two rdfs:domain are all that it has beside them."""
     ontology = load("brick")
@@ -186,6 +187,7 @@ def test_brick_is_known_by_its_shapes(load: Load) -> None:
     assert (tag.instances, tag.listed) == (533, 533)
 
 
+@pytest.mark.slow
 def test_the_brick_building_has_its_rooms_and_machines(load: Load) -> None:
     ontology = load("brick building")
     found = classes(ontology)

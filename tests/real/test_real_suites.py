@@ -48,6 +48,7 @@ def test_levels_that_follow_from_the_shape_are_mostly_those_that_people_gave(dat
     assert sum(near) >= 0.9 * len(tasks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniprot_subset_tasks.json", "judge_eval_tasks.json"])
 def test_files_of_other_tools_become_suites_with_levels_and_families(name: str, data: Path, tmp_path: Path) -> None:
     run("suite", "import", data / "tasks" / name, "--endpoint", "uniprot", "--into", "made.json", cwd=tmp_path)

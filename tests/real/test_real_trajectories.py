@@ -39,6 +39,7 @@ def test_every_recorded_run_fits_its_budget(runs: list[PastRun], budget: int) ->
             assert f"Step {run.steps[0].index}\n" in text and f"Step {run.steps[-1].index}\n" in text
 
 
+@pytest.mark.slow
 def test_every_recorded_run_that_did_something_can_be_learned_from(runs: list[PastRun], tmp_path: Path) -> None:
     """One request each, which holds the question; of the run that broke down at its start, none."""
     with extractor(tmp_path, answer([entry()])) as (_, lms, engine):

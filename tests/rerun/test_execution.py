@@ -376,6 +376,7 @@ def test_up_to_its_end_a_run_is_compared_without_what_was_made_of_it(learnt: Ban
     assert (came.identical, came.events) == (True, len(recording.events))
 
 
+@pytest.mark.slow
 def test_a_loop_and_its_reruns_in_memory(tmp_path: Path) -> None:
     """A bank that is in no file: runs are recorded in it, learned from, and come out the same again."""
     with Bank.create("memory:") as bank:
