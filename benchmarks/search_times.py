@@ -34,7 +34,7 @@ from rbank_es.projections.view import View
 K = 10
 SHARES = (1.0, 0.25, 0.5, 0.99)
 """Positions of searches, as shares of the log: the first is live."""
-POLICIES = ("bm25-1", "bm25-2")
+POLICIES = ("bm25-1", "bm25-2", "bm25-3")
 _BM25 = "SELECT rowid, bm25(items_fts) FROM items_fts WHERE items_fts MATCH ? ORDER BY bm25(items_fts) LIMIT ?"
 # In processes of their own. Without numpy, because a process that searches once must not wait for it.
 _FRESH = """
@@ -52,9 +52,9 @@ try:
 except ImportError:
     pass
 from rbank_es import Bank
-from rbank_es.policies import Bm25V1, Bm25V2
+from rbank_es.policies import Bm25V1, Bm25V2, Bm25V3
 place, position, label, k = sys.argv[1:]
-policy = Bm25V1() if label == "bm25-1" else Bm25V2(coverage=0, share_of_best=0)
+policy = {"bm25-1": Bm25V1, "bm25-2": Bm25V2, "bm25-3": Bm25V3}[label]().without_floor()
 seconds, now = [], time.process_time
 with Bank.open(place) as bank:
     for seen in range(1, 6):
@@ -231,7 +231,7 @@ def _peers(place: Path, bank: Bank, queries: Sequence[str]) -> Iterator[Row]:
 
 
 def _tantivy(place: Path, texts: Sequence[str]) -> Callable[[str], Any]:
-    import tantivy
+    import tantivy  # pyright: ignore[reportMissingImports]
 
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("text", tokenizer_name="en_stem")
@@ -247,7 +247,7 @@ def _tantivy(place: Path, texts: Sequence[str]) -> Callable[[str], Any]:
 
 
 def _bm25s(place: Path, texts: Sequence[str]) -> Callable[[str], Any]:
-    import bm25s
+    import bm25s  # pyright: ignore[reportMissingImports]
 
     retriever = bm25s.BM25()
     retriever.index(bm25s.tokenize(list(texts), show_progress=False), show_progress=False)

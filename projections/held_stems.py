@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from rbank_es.law import ItemState
@@ -57,5 +57,5 @@ class HeldStems(ActiveStems[HeldToken]):
         """Return whether an item has a word that is written so, with this stem."""
         return self._written[len(spelling)][spelling, stem] > 0
 
-    def _columns_of(self, ids: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-        return ((id, self._items[id]) for id in ids)
+    def _columns_of(self, ids: Sequence[str]) -> Iterable[tuple[str, Sequence[str]]]:
+        return [(id, self._items[id]) for id in ids]

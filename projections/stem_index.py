@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Generic
 
 from rbank_es.policies.retrieval import Filters, RankedItem
 from rbank_es.policies.stem_relevance import (
     AskedQuestion,
+    Pair,
     QuestionWeights,
     SpelledText,
     neighbours,
@@ -29,13 +30,7 @@ _WITH_PARTS = Formula(parts=1.0)
 _TEXTS_READ = 32
 """Texts that are read at once to find a spelling: mostly the first one has it."""
 _COLUMNS = """
-SELECT title, "desc", content, tags FROM candidates WHERE text IN (SELECT value FROM json_each(?)) ORDER BY text
-"""
-_COLUMNS_OF_ITEMS = """
-SELECT s.item, c.title, c."desc", c.content, c.tags FROM json_each(?) j
-CROSS JOIN item_states s ON s.item = j.value AND s.state = 'active' AND s.from_seq <= ?
-    AND (s.to_seq IS NULL OR s.to_seq > ?)
-CROSS JOIN candidates c ON c.text = s.text
+SELECT text, title, "desc", content, tags FROM candidates WHERE text IN (SELECT value FROM json_each(?)) ORDER BY text
 """
 
 
@@ -48,7 +43,7 @@ class ActiveStems(ABC, Generic[Texts]):
         self._words = words
         self._asked: tuple[str, QuestionWeights] | None = None
         self._question: AskedQuestion | None = None
-        self._neighbours: dict[str, dict[tuple[str, str], int]] = {}
+        self._neighbours: dict[str, list[Pair]] = {}
         self._kept = dict[object, list[RankedItem]]()
 
     def question(self, query: str, reading: QuestionWeights) -> AskedQuestion:
@@ -67,12 +62,13 @@ class ActiveStems(ABC, Generic[Texts]):
         """Return the hits that `word_relevance.rank_documents` defines by stems."""
         return self._words.by_terms(*searched(question), formula, k, filters)
 
-    def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
-        """Return for each of some items how often it has which neighbouring words of a question."""
+    def neighbours(self, question: AskedQuestion, pairs: Mapping[str, Iterable[Pair]]) -> dict[str, list[Pair]]:
+        """Return for some of these items, by id, which of its pairs of a question each has."""
         self._keep(question)
-        unread = [id for id in ids if id not in self._neighbours]
-        self._neighbours.update((id, neighbours(question, columns)) for id, columns in self._columns_of(unread))
-        return [self._neighbours[id] for id in ids]
+        unread = [id for id in pairs if id not in self._neighbours]
+        for id, columns in self._columns_of(unread) if unread else ():
+            self._neighbours[id] = neighbours(pairs[id], columns)
+        return {id: self._neighbours[id] for id in pairs}
 
     def having(self, stem: str, formula: Formula) -> int:
         """Return how many items have a stem."""
@@ -92,8 +88,8 @@ class ActiveStems(ABC, Generic[Texts]):
         """Return whether an item has a word that is written so, with this stem."""
 
     @abstractmethod
-    def _columns_of(self, ids: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-        """Yield id, and title, desc, content and tags, of active items."""
+    def _columns_of(self, ids: Sequence[str]) -> Iterable[tuple[str, Sequence[str]]]:
+        """Return id, and title, desc, content and tags, of active items."""
 
     def _keep(self, question: AskedQuestion) -> None:
         if question is not self._question:
@@ -120,7 +116,7 @@ class StemIndex(ActiveStems[Postings]):
         """Read who is active. Raises `BadPolicy` without the stemmer that stems are by."""
         self._index = WordIndex(connection, position, "stem")
         super().__init__(self._index)
-        self._run, self._position = connection, position
+        self._run = connection
         self._spellings: dict[tuple[str, str], bool] = {}
         self._languages: tuple[str, ...] | None = None
 
@@ -164,8 +160,9 @@ class StemIndex(ActiveStems[Postings]):
 
     def _read(self, texts: Iterator[int]) -> Iterator[SpelledText]:
         while some := [*islice(texts, _TEXTS_READ)]:
-            yield from map(read_text, self._run.execute(_COLUMNS, (json_of(some),)).fetchall())
+            yield from (read_text(columns) for _, *columns in self._run.execute(_COLUMNS, (json_of(some),)).fetchall())
 
-    def _columns_of(self, ids: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-        rows = self._run.execute(_COLUMNS_OF_ITEMS, (json_of(ids), self._position, self._position)).fetchall()
-        return ((id, columns) for id, *columns in rows)
+    def _columns_of(self, ids: Sequence[str]) -> Iterable[tuple[str, Sequence[str]]]:
+        texts = self._index.texts_of(ids)
+        rows = self._run.execute(_COLUMNS, (json_of([*texts]),)).fetchall()
+        return [(texts[text], columns) for text, *columns in rows]

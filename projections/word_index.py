@@ -127,6 +127,8 @@ class WordIndex(ActiveWords[Postings]):
         self._norms: dict[Formula, Any] = {}
         # Of the last questions: the floor of each polarity asks for the best of both.
         self._rankings: dict[tuple[object, ...], WordRanking] = {}
+        # The text of each item in these.
+        self._found: dict[str, int] = {}
         # Of the last question, which is asked with several filters.
         self._search: PostingSearch | None = None
         self._kept, self._version = 0, -1
@@ -152,6 +154,7 @@ class WordIndex(ActiveWords[Postings]):
         if asked not in self._rankings:
             if len(self._rankings) == _RANKINGS_KEPT:
                 self._rankings.clear()
+                self._found.clear()
             self._rankings[asked] = super().by_terms(words, tokens, formula, k, filters)
         return self._rankings[asked]
 
@@ -159,8 +162,13 @@ class WordIndex(ActiveWords[Postings]):
         self, terms: Sequence[tuple[float, Postings]], formula: Formula, k: int, filters: Filters
     ) -> list[tuple[str, float, int]]:
         scores = dict(self._search_of(list(starmap(WeightedTerm, terms)), formula).best(self._wanted(filters), k))
-        rows = self._run.execute(_ITEMS, (json_of([*scores]),))
+        rows = self._run.execute(_ITEMS, (json_of([*scores]),)).fetchall()
+        self._found |= {id: text for text, id in rows}
         return sorted(((id, scores[text], text) for text, id in rows), key=lambda hit: (-hit[1], hit[0]))[: max(0, k)]
+
+    def texts_of(self, ids: Sequence[str]) -> dict[int, str]:
+        """Return the text of each of some items that the last ranking has, with its id."""
+        return {self._found[id]: id for id in ids}
 
     def _search_of(self, terms: list[WeightedTerm], formula: Formula) -> PostingSearch:
         """Return the search of some terms: the last one, if it was of the same."""
@@ -207,6 +215,7 @@ class WordIndex(ActiveWords[Postings]):
         self.active = self.active.ljust(len(self._lengths), b"\0")
         self._masks.clear()
         self._rankings.clear()
+        self._found.clear()
         self._search = None
         self._weighted.clear()
         self._norms.clear()

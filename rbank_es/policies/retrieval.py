@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args
 
 from msgspec import Meta, Struct
@@ -29,7 +29,7 @@ from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 from rbank_es.system.registry import checked_results, package_of
 
 if TYPE_CHECKING:
-    from rbank_es.policies.stem_relevance import AskedQuestion, QuestionWeights
+    from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionWeights
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 SILENT_EVENTS = frozenset(
@@ -196,8 +196,8 @@ class ItemIndex(Protocol):
         """Return what a policy keeps of a question, which is forgotten with the next one or when items change."""
         ...
 
-    def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
-        """Return for each of some of these items how often it has which neighbouring words of a question."""
+    def neighbours(self, question: AskedQuestion, pairs: Mapping[str, Iterable[Pair]]) -> dict[str, list[Pair]]:
+        """Return for some of these items, by id, which of its pairs of a question each has."""
         ...
 
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:

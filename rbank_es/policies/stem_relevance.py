@@ -21,14 +21,16 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.policies.word_relevance import Formula, QueryWord
 from rbank_es.policies.words import compound_parts, names_of
-from rbank_es.text.spelled_words import composed, edits, edits_allowed, fold, is_dense, spelled
+from rbank_es.text.spelled_words import composed, edits, edits_allowed, fold, is_dense, spelled, spelled_apart
 from rbank_es.text.stems import is_light, language_of, stems_of
 
 # From the beginning of a run of letters on: else a question of one long run would take cubic time.
 _EXACT = re.compile(r"[\"“„«`]([^\"”“»`]+)[\"”“»`]|(?<!\w)(\w*[a-z][A-Z_:]\w*)")
 _LEAST_MEANT_CHARS = 4
-_PAIRS_COUNTED = 2
-"""Times that a pair of neighbours counts in one item."""
+
+
+Pair = tuple[str, str]
+"""Two words that stand beside each other in a question, as they are written."""
 
 
 class SpelledText(NamedTuple):
@@ -89,7 +91,7 @@ class AskedQuestion(NamedTuple):
     """The words of a question, each stem once; its neighbouring words; and those that name or number one thing."""
 
     words: tuple[AskedWord, ...]
-    pairs: tuple[tuple[str, str], ...]
+    pairs: tuple[Pair, ...]
     names: frozenset[str]
 
 
@@ -140,7 +142,9 @@ def read_question(query: str, reading: QuestionWeights, items: StemWords) -> Ask
         if known is None or known.weight < asked.weight:
             found[stem or word] = asked
     pairs = dict.fromkeys(pairwise(written))
-    return AskedQuestion(tuple(found.values()), tuple(pairs), names_of(text))
+    # Only what no item has is asked about for its name.
+    names = names_of(text) if any(each.stem is None for each in found.values()) else frozenset[str]()
+    return AskedQuestion(tuple(found.values()), tuple(pairs), names)
 
 
 def _weighted(
@@ -174,14 +178,11 @@ def nearest(word: str, formula: Formula, items: StemWords) -> tuple[str, str] | 
     return None
 
 
-def neighbours(question: AskedQuestion, columns: Iterable[str]) -> dict[tuple[str, str], int]:
-    """Return how often columns have neighbouring words of the question beside each other: twice counts most."""
-    wanted, found = frozenset(question.pairs), dict[tuple[str, str], int]()
-    for text in columns:
-        for pair in pairwise(spelled(text)):
-            if pair in wanted:
-                found[pair] = min(_PAIRS_COUNTED, found.get(pair, 0) + 1)
-    return found
+def neighbours(pairs: Iterable[Pair], columns: Iterable[str]) -> list[Pair]:
+    """Return which of some pairs of words columns have beside each other."""
+    # With blanks around each word: to search in one text is quicker than to compare words.
+    text = f" {'  '.join(spelled_apart(columns))} "
+    return [pair for pair in pairs if f" {pair[0]}  {pair[1]} " in text]
 
 
 def searched(question: AskedQuestion) -> tuple[list[QueryWord], list[tuple[str, ...]]]:

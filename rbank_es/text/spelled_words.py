@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
 
 _DENSE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff"
@@ -27,6 +28,8 @@ _JOINT = re.compile(
     rf"_|(?<=[{_SMALL}0-9])(?=[{_CAPITAL}])|(?<=[{_CAPITAL}])(?=[{_CAPITAL}](?!s(?![{_SMALL}]))[{_SMALL}])"
 )
 _ASCII_WORDS = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
+_APART = "\0"
+_ASCII_TEXTS = _APART + _ASCII_WORDS[1:]
 
 LEAST_TYPO_CHARS, LEAST_TWO_TYPO_CHARS = 5, 8
 """Letters of a word that may have an edit, and two: a shorter word has too many neighbours."""
@@ -61,6 +64,14 @@ def spelled(text: str) -> list[str]:
         else:
             words.append(run)
     return words
+
+
+def spelled_apart(texts: Iterable[str]) -> list[str]:
+    """Return the words of several texts as `spelled` does, with a word that no text has between two of them."""
+    text = f" {_APART} ".join(texts)
+    if text.isascii():  # in one go: a third of the cost
+        return text.translate(_ASCII_TEXTS).split()
+    return [word for some in text.split(f" {_APART} ") for word in (*spelled(some), _APART)]
 
 
 def runs_of(text: str) -> list[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,11 +19,12 @@ from rbank_es import Bank
 from rbank_es.bank import READ_MODELS
 from rbank_es.events import Event, MemoriesExtracted
 from rbank_es.events.items import Item, ItemText
-from rbank_es.law import State, active, fold
+from rbank_es.law import ItemState, State, active, fold
 from rbank_es.policies import Bm25V3, Filters, Formula, WordRanking
 from rbank_es.policies.retrieval import ItemFacts, RankedItem
 from rbank_es.policies.stem_relevance import (
     AskedQuestion,
+    Pair,
     QuestionWeights,
     neighbours,
     read_question,
@@ -138,8 +140,8 @@ class Plain:
     def kept(self, question: AskedQuestion) -> dict[object, list[RankedItem]]:
         return {}
 
-    def neighbours(self, question: AskedQuestion, ids: Sequence[str]) -> list[dict[tuple[str, str], int]]:
-        return [neighbours(question, self.columns[id]) for id in ids]
+    def neighbours(self, question: AskedQuestion, pairs: Mapping[str, Iterable[Pair]]) -> dict[str, list[Pair]]:
+        return {id: neighbours(some, self.columns[id]) for id, some in pairs.items()}
 
 
 def chosen(index: Any, asking: Sequence[str], policy: Bm25V3, wanted: Filters) -> list[Any]:
@@ -221,3 +223,16 @@ def test_an_erased_text_leaves_no_stem_and_no_spelling(tmp_path: Path) -> None:
 
 def terms_in(path: Path) -> set[str]:
     return words_in(path, "stem_terms") | words_in(path, "stem_recent_texts") | words_in(path, "spellings")
+
+
+@pytest.mark.parametrize("pairs", [0.25, 4.0])
+def test_the_best_hits_are_the_same_however_many_are_asked_for(pairs: float) -> None:
+    random, words = Random(3), [f"{a}{b}er" for a in "bdfgklmnprst" for b in ("a", "e", "o")]
+    texts = (" ".join(random.choices(words, k=9)) for _ in range(80))
+    entries = [(f"i{n:02}", Item.make(text, text[::-1], id=f"i{n:02}")) for n, text in enumerate(texts)]
+    with closing(ActiveItems(lambda _: (0, 0))) as index:
+        index.update((id, ItemState(item=i, born_seq=1, extraction="e", rank=(1, 0), domains=())) for id, i in entries)
+        for _ in range(30):
+            query, policy = " ".join(random.choices(words, k=8)), Bm25V3(pairs=pairs)
+            everything = policy.rank(query, 80, Filters(), index)
+            assert policy.rank(query, 11, Filters(), index) == everything[:11]
