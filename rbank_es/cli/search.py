@@ -11,6 +11,7 @@ from rbank_es.answers.search import Found, score_in_words, share_in_words, short
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, echo, echo_table, styled, warn
+from rbank_es.errors import BadSearch
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.policies.retrieval import WordShare
@@ -66,6 +67,9 @@ def search(
     with opened_reader(bank) as reader:
         view = reader.view
         policy = view.retrieval_policy()
+        if not policy.words(query):
+            # A program may pass any text on; a person who typed one without words wants to hear of it.
+            raise BadSearch(f"the query {safe_line(query)!r} has no words to search for: give at least one word")
         found: Found = reader.ask("search", query=query, k=k, **about)
         shown = [*found.hits, *(found.withheld if show_all else ())]
         print_answer(found, "search", lambda: (_print_explained if explain else print_hits)(shown), as_json, as_csv)
@@ -78,9 +82,7 @@ def search(
             warn(slip)
         if not found.hits and (slip is None or policy.domains != "filter"):
             above = frozenset[str]() if (bound := policy.level_bound(level)) is None else view.items_above(bound)
-            unread = f"the query {safe_line(query)!r} has no words to search for: give at least one word"
-            why = _why_nothing(view, found, {"polarity": polarity, "role": role}, above)
-            warn(why if policy.words(query) else unread)
+            warn(_why_nothing(view, found, {"polarity": polarity, "role": role}, above))
         elif found.withheld and not (show_all or as_json or as_csv):
             echo(styled(f"{count(len(found.withheld), 'weaker match', 'weaker matches')} withheld; see --all", "dim"))
 

@@ -140,12 +140,12 @@ def test_search_takes_syntax_as_plain_words(query: str, sample: Path) -> None:
 
 
 def test_search_refuses_what_can_not_be(sample: Path) -> None:
-    """A polarity that isn't one, a number of hits out of range. Of a query without words it says that."""
+    """A polarity that isn't one, a number of hits out of range; a query without words."""
     assert "'maybe' is no polarity" in fails("search", "sample", "x", "--polarity", "maybe", cwd=sample)
     assert "from 1 to 100" in fails("search", "sample", "x", "-k", "0", cwd=sample)
     assert "not a whole number" in fails("search", "sample", "x", "-k", "many", cwd=sample)
     for empty in ("?!…", "", "  "):
-        assert "no words to search for" in run("search", "sample", empty, cwd=sample).err
+        assert "no words to search for" in fails("search", "sample", empty, cwd=sample)
 
 
 def test_search_by_role_finds_the_items_of_that_role_alone(tmp_path: Path) -> None:
