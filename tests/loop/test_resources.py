@@ -134,9 +134,8 @@ def test_contexts_and_judges_read_read_models_that_were_brought_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each would copy the whole file into memory to bring the copy up to date."""
-    copies: list[str] = []
-    for name in ("_completed_copy", "_built_in_memory"):
-        monkeypatch.setattr(f"rbank_es.projections.read_models.{name}", lambda *_, name=name: copies.append(name))
+    copies: list[int] = []
+    monkeypatch.setattr("rbank_es.projections.read_models._in_memory", lambda _, seq, *__: copies.append(seq))
     with quick(tmp_path / "bank") as bank:
         looped(bank, scripted(tmp_path), TASKS)
         (position,) = read_models(bank)
