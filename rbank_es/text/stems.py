@@ -16,12 +16,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import repeat
 from pathlib import Path
+from threading import local
 from types import ModuleType
 from typing import Any
 
 from rbank_es import limits
 from rbank_es.data import shipped
 from rbank_es.errors import BadPolicy
+from rbank_es.system.forks import undivided
 from rbank_es.text.spelled_words import fold, is_dense, name_words
 
 STEMMER = "3.1.1"
@@ -109,24 +111,41 @@ def require_stemmer() -> None:
 
 
 @cache
-def _stemmer(language: str) -> Callable[[str], str]:
+def _stemmer_class(language: str) -> Callable[[], Any]:
     require_stemmer()
     name = "snowballstemmer"
-    whole = sys.modules.get(name)
-    if whole is None:
-        # Without the package's own first lines, which load 36 languages in 40 ms, or PyStemmer of any release.
-        spec = find_spec(name)
-        places = [] if spec is None else spec.submodule_search_locations or []
-        sys.modules[name] = bare = ModuleType(name)
-        bare.__path__ = [*places]
-    try:
-        module: Any = import_module(f"{name}.{language}_stemmer")
-    finally:
+    with undivided:
+        whole = sys.modules.get(name)
         if whole is None:
-            del sys.modules[name]
-    stemmer = getattr(module, f"{language.capitalize()}Stemmer")()
-    found: Callable[[str], str] = stemmer.stemWord
+            # Without the package's own first lines, which load 36 languages in 40 ms, or PyStemmer of any release.
+            spec = find_spec(name)
+            places = [] if spec is None else spec.submodule_search_locations or []
+            sys.modules[name] = bare = ModuleType(name)
+            bare.__path__ = [*places]
+        try:
+            module: Any = import_module(f"{name}.{language}_stemmer")
+        finally:
+            if whole is None:
+                del sys.modules[name]
+    found: Callable[[], Any] = getattr(module, f"{language.capitalize()}Stemmer")
     return found
+
+
+class _Stemmers(local):
+    """The stemmers of one thread by language: each holds the word that it is at, so threads can't share one."""
+
+    def __init__(self) -> None:
+        self.by_language: dict[str, Callable[[str], str]] = {}
+
+    def stem(self, word: str, language: str) -> str:
+        """Return what is left of a word."""
+        found = self.by_language.get(language)
+        if found is None:
+            found = self.by_language[language] = _stemmer_class(language)().stemWord
+        return found(word)
+
+
+_stemmers = _Stemmers()
 
 
 class Stems(dict[str, str]):
@@ -139,7 +158,7 @@ class Stems(dict[str, str]):
     def __missing__(self, word: str) -> str:
         if len(self) >= limits.STEMS_KEPT:
             self.clear()
-        stem = self[word] = word if is_dense(word) else fold(_stemmer(self._language)(word))
+        stem = self[word] = word if is_dense(word) else fold(_stemmers.stem(word, self._language))
         return stem
 
 

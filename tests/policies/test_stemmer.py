@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,10 @@ from rbank_es.policies import Bm25V2, Bm25V3
 from rbank_es.projections import stem_tables
 from rbank_es.text import stems
 from rbank_es.text.spelled_words import fold
-from rbank_es.text.stems import language_of, require_stemmer
+from rbank_es.text.stems import Stems, language_of, require_stemmer
+
+MIDDLES = [f"{one}{two}" for one in ("tion", "lamp", "vari", "count") for two in ("al", "er", "if", "ous", "at")]
+ENDINGS = ("", "s", "ing", "ed", "ization", "fulness", "ational", "ies", "ement", "ously")
 
 
 @pytest.mark.parametrize("installed", [None, "3.0.1"])
@@ -53,3 +58,17 @@ def test_the_lists_of_stop_words_hold_words_as_they_are_compared() -> None:
     """Without accents and each once: to fold them would cost each process."""
     for words in json.loads(shipped("stop_words_1.json").read_bytes()).values():
         assert words.split() == list(dict.fromkeys(map(fold, words.split())))
+
+
+def test_threads_that_read_at_once_find_the_stems_that_one_alone_finds() -> None:
+    """A stemmer holds the word that it is at: shared by rollouts, it gave stems of other words, or raised."""
+    words = [f"{start}{middle}{end}" for start in ("na", "ex", "or") for middle in MIDDLES for end in ENDINGS]
+    alone = [*map(Stems("english").__getitem__, words)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = [*pool.map(lambda _: [*map(Stems("english").__getitem__, words)], range(8))]
+    finally:
+        sys.setswitchinterval(before)
+    assert found == [alone] * 8
