@@ -134,8 +134,8 @@ def test_contexts_and_judges_read_read_models_that_were_brought_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else each would copy the whole file into memory to bring the copy up to date."""
-    copies: list[int] = []
-    monkeypatch.setattr("rbank_es.projections.read_models._in_memory", lambda _, seq, *__: copies.append(seq))
+    copies: list[object] = []
+    monkeypatch.setattr("rbank_es.projections.builder.in_memory", copies.append)
     with quick(tmp_path / "bank") as bank:
         looped(bank, scripted(tmp_path), TASKS)
         (position,) = read_models(bank)
