@@ -88,8 +88,7 @@ $(VENV)/.installed-demo: pyproject.toml | $(BIN)/pip
 	@$(INSTALL) '.[agent]'
 	@touch $@
 
-# Without a network this fails; the demo then shows a recorded bank and says why, tests of the sandbox fail and say why,
-# and the next one tries again.
+# Without a network this fails; the demo and the tests of the sandbox then end and say why, and the next one tries again.
 $(VENV)/.warmed: $(VENV)/.installed-demo
 	@echo "==> Filling the sandbox's cache (13 MB the first time)"
 	@if said="$$($(BIN)/rbank-es doctor --warm 2>&1)"; then touch $@; else echo "$$said"; fi
