@@ -6,11 +6,30 @@ such tests run in a process that is forked from a server without any.
 
 from __future__ import annotations
 
-import multiprocessing
+import os
 from collections.abc import Callable
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 from typing import Any
 
-PROCESSES = multiprocessing.get_context("forkserver")
+
+class _Process(ForkServerProcess):
+    """A process with the environment of the test that makes it: the server has that of the test that began it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._environment = dict(os.environ)
+
+    def run(self) -> None:
+        os.environ.clear()
+        os.environ.update(self._environment)
+        super().run()
+
+
+class _Processes(ForkServerContext):
+    Process = _Process
+
+
+PROCESSES = _Processes()
 """Starts functions of modules; what a child needs it must be given, because it inherits no open file."""
 # Loaded once, because each child would take half a second to import them.
 PROCESSES.set_forkserver_preload(["hypothesis", "pytest", "rbank_es.bank", "rbank_es.testing"])

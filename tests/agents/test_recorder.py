@@ -486,7 +486,12 @@ def _begun(place: str, ready: multiprocessing.synchronize.Event) -> None:
         threading.Event().wait(60)
 
 
-def test_the_run_of_a_killed_process_is_closed_by_the_next_recorder_and_no_living_one(tmp_path: Path) -> None:
+def test_the_run_of_a_killed_process_is_closed_by_the_next_recorder_and_no_living_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A child that kept the environment of an earlier test would keep its marks in another cache.
+    assert alone(os.getpid) == 0
+    monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "cache"))
     with Bank.create(tmp_path / "bank") as bank:
         ready = PROCESSES.Event()
         process = PROCESSES.Process(target=_begun, args=(str(tmp_path / "bank"), ready))
