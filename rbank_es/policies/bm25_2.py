@@ -156,14 +156,19 @@ class Bm25V2(RetrievalPolicy, frozen=True, kw_only=True):
 
     def rank(self, query: str, k: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
         """Return at most `k` active items that pass the filters, best first."""
+        return self._by_words(query, k, max(k, self.pool), filters, index)
+
+    def _by_words(self, query: str, k: int, pool: int, filters: Filters, index: ItemIndex) -> list[RankedItem]:
+        """Return the best `k` items by words; support moves the first `pool`."""
         searched = self.query_words(query)
         if not searched:
             return []
-        pool = max(k, self.pool) if self.support else k
-        ranking = index.by_words(searched, self.formula, pool, filters)
+        ranking = index.by_words(searched, self.formula, max(k, pool) if self.support else k, filters)
         shares = self._shares(query, searched, ranking)
         hits = [RankedItem(hit.id, hit.score, tuple(shares[at] for at in hit.matched)) for hit in ranking.hits]
-        return ranked_again(hits, k, index, "item, support", self._gains) if self.support else hits
+        if self.support:
+            hits = [*ranked_again(hits[:pool], pool, index, "item, support", self._gains), *hits[pool:]]
+        return hits[:k]
 
     def _shares(self, query: str, searched: Sequence[QueryWord], ranking: WordRanking) -> list[WordShare]:
         """Return the share of each query word in the whole query's idf, by the weights of its words."""

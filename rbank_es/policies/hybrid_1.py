@@ -7,17 +7,19 @@ words.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.events.items import Name
 from rbank_es.policies.bm25_1 import Weight
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem
-from rbank_es.policies.vector_relevance import nearest
+from rbank_es.policies.vector_relevance import VectorRanking, nearest
 
 
 class HybridV1(Bm25V2, frozen=True, kw_only=True):
@@ -64,7 +66,19 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
         near = index.by_vector(query, self.model, filters)
         if near is None:
             return super().rank(query, k, filters, index)
-        worded = super().rank(query, limits.SEARCH_HITS, filters, index)
+        if not (filters.unasked and filters.polarity and self.share_of_best):
+            return self._fused(query, near, filters, index)[:k]
+        # Fused scores of two rankings don't compare, so the floor needs both polarities in one.
+        every = replace(filters, polarity=None)
+        both = self._fused(query, index.by_vector(query, self.model, every) or near, every, index)
+        condition, values = filters.sql()
+        found = json.dumps([item.id for item in both])
+        sql = f"SELECT c.item FROM active_items c WHERE c.item IN (SELECT value FROM json_each(?)) AND {condition}"
+        wanted = {id for (id,) in index.rows(sql, (found, *values))}
+        return [item for item in both if item.id in wanted][:k]
+
+    def _fused(self, query: str, near: VectorRanking, filters: Filters, index: ItemIndex) -> list[RankedItem]:
+        worded = self._by_words(query, limits.SEARCH_HITS, self.pool, filters, index)
         by_words = {item.id: item.score for item in worded}
         by_vector = dict(nearest(near.cosines, limits.SEARCH_HITS))
         found = by_words.keys() | {id for id, cosine in by_vector.items() if cosine >= self.cosine}
@@ -77,12 +91,7 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
             fused[id] = said + self.vector_weight * hinted
         # Without shares, the floor of words lets an item pass that its vector found.
         shares = {item.id: item.shares for item in worded if near.cosines.get(item.id, -1.0) < self.cosine}
-        return [RankedItem(id, fused[id], shares.get(id)) for id in sorted(found, key=lambda id: (-fused[id], id))[:k]]
-
-    def best_score(self, query: str, filters: Filters, index: ItemIndex) -> float | None:
-        """Return None where vectors count: fused ranks don't tell how much better one item is than another."""
-        near = index.by_vector(query, self.model, filters)
-        return super().best_score(query, filters, index) if near is None else None
+        return [RankedItem(id, fused[id], shares.get(id)) for id in sorted(found, key=lambda id: (-fused[id], id))]
 
     def fallback_for(self, query: str, index: ItemIndex) -> str | None:
         """Return `no-query-vector` where bm25-2 ranks alone, `items-without-vector` where it ranks some items."""

@@ -152,20 +152,21 @@ def test_live_equals_as_of_equals_replayed_equals_in_memory(
     log = with_vectors(events, random, query)
     domains = random.choice(("prefer", "filter", "none"))
     policy = HybridV1(model="m", fusion=fusion, cosine=random.choice((-1.0, 0.5, 1.0)), domains=domains)
-    asked = {"polarity": random.choice((None, "success")), "domain": random.choice((None, *DOMAINS))}
+    polarity, domain, unasked = random.choice((None, "success")), random.choice((None, *DOMAINS)), random.random() < 0.5
+    asked: dict[str, Any] = {"polarity": polarity, "domain": domain, "unasked": unasked}
     with TemporaryDirectory() as folder, ReadModels.open(Path(folder) / "whole.sqlite") as whole:
         whole.catch_up(FakeLog(log))
         for position in sorted({random.randrange(1, len(log) + 1), len(log)}):
             with whole.as_of(position, FakeLog(log)) as view:
-                past = view.search(query, 9, policy=policy, **asked)
+                past = view.retrieve(query, 9, policy=policy, **asked).items
             with ReadModels.open(Path(folder) / f"{position}.sqlite") as part:
                 part.catch_up(FakeLog(log[:position]))
                 with part.live() as view:
-                    replayed = view.search(query, 9, policy=policy, **asked)
+                    replayed = view.retrieve(query, 9, policy=policy, **asked).items
             assert past == replayed
             found = [(hit.id, hit.score) for hit in past]
             assert found == in_memory(
-                log[:position], policy, query, Filters(polarity=asked["polarity"], ontology=asked["domain"])
+                log[:position], policy, query, Filters(polarity=polarity, ontology=domain, unasked=unasked)
             )
 
 
@@ -314,6 +315,22 @@ def test_words_erased_here_bring_no_vector_back(tmp_path: Path, bank: Bank) -> N
         bank.absorb(fork)
     [items, _] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
     assert [bool(text) for text in items.vectors] == [False, True]
+
+
+def test_what_is_given_unasked_by_vectors_is_compared_with_the_best_of_both_polarities(tmp_path: Path) -> None:
+    """Both are fused in one ranking: the best of each alone has as good a rank as the other."""
+    wine = Item.make("Taste wines", "Wines of a lamp's colour.", "failure", id="wine")
+    policy = HybridV1(model="m", fusion="score", coverage=0)
+    with Bank.create(tmp_path / "bank", policies=(policy.choice,)) as bank:
+        consolidate(bank, (NEAR, FAR, wine))
+        embedded(bank, {"near": [1, 0], "far": [1, 0.1], "wine": [0, 1]}, query=[1, 0])
+        with bank.live() as view:
+            given, warned = (view.retrieve(QUERY, 1, polarity=each, unasked=True) for each in ("success", "failure"))
+        assert [hit.id for hit in given.items] == ["near"]
+        assert (warned.items, [item.id for item in warned.withheld]) == ((), ["wine"])
+        assert [item.withheld for item in warned.withheld] == ["share_of_best"]
+        bank.append([each.event for each in (given, warned)])
+        assert bank.check(retrievals=True).retrievals.checked == 2
 
 
 def test_what_if_ranks_by_vectors_that_were_recorded_later(tmp_path: Path) -> None:

@@ -98,16 +98,39 @@ def supported(place: Path, tables: Tables) -> Any:
     return [hit["id"] for hit in run("search", "./bank", "which lamps?", "-k", "1", "--json", cwd=place).json["hits"]]
 
 
-def near(place: Path, tables: Tables) -> Any:
-    """As `searched`, after the model `m` gave the query a vector, and each item one that is less near than the last."""
+def embedded(place: Path, tables: Tables) -> None:
+    """A bank in which the model `m` gave a query a vector, and each item one that is less near than the last."""
     made(place, tables, *LAMPS[:4], UNSAID)
     vectors = {text_of_item(item.text): [9.0 - at, at + 1.0] for at, item in enumerate((UNSAID, *LAMPS[:4]))}
     with Bank.open(place / "bank") as bank:
         for purpose, texts in (("item", vectors), ("query", {"which lamps?": [1.0, 0.0]})):
             rows = tuple(vector_text(text_digest(text), numbers) for text, numbers in texts.items())
             bank.append(WordsEmbedded(purpose=purpose, model="m", vectors=rows))  # type: ignore[arg-type]
+
+
+def near(place: Path, tables: Tables) -> Any:
+    """The hits of a search by vectors."""
+    embedded(place, tables)
     hits = run("search", "./bank", "which lamps?", "--json", cwd=place).json["hits"]
     return [(hit["id"], round(hit["score"], 6)) for hit in hits]
+
+
+def near_unasked(place: Path, tables: Tables) -> str:
+    """What a run is given by vectors."""
+    embedded(place, tables)
+    return run(
+        *("context", "./bank", "--ont", "lights", "--task", "which lamps?", "--no-l0", "--no-l1", "--no-l3"), cwd=place
+    ).out
+
+
+def near_supported(place: Path, tables: Tables) -> Any:
+    """The hits by vectors, after the item that words rank last was learned again and again."""
+    embedded(place, tables)
+    with Bank.open(place / "bank") as bank:
+        last = [hit.id for hit in bank.search("which lamps?") if hit.id != UNSAID.id][-1]
+        for _ in range(9):
+            consolidate(bank, bank.get([last]))
+    return [hit["id"] for hit in run("search", "./bank", "which lamps?", "--json", cwd=place).json["hits"]]
 
 
 def used(place: Path, tables: Tables) -> Any:
@@ -289,7 +312,13 @@ SCENARIOS: dict[str, dict[str, Scenario]] = {
     "retrieval:hybrid-1": BY_WORDS
     | {"model": Scenario("m", near), "fusion": Scenario("score", near, BY_M)}
     | {"rank_constant": Scenario(1, near, BY_M), "vector_weight": Scenario(3, near, BY_M)}
-    | {"cosine": Scenario(0.9, near, BY_M)},
+    | {"cosine": Scenario(0.9, near, BY_M)}
+    | {
+        "share_of_best": Scenario(
+            0, near_unasked, {"retrieval": BY_M["retrieval"] | {"coverage": 0, "rank_constant": 0}}
+        )
+    }
+    | {"pool": Scenario(1, near_supported, {"retrieval": BY_M["retrieval"] | {"support": 99, "coverage": 0}})},
     "admission:standard-1": {"rollouts": Scenario(False, compared), "queries": Scenario(False, GOOD)},
     "admission:reviewed-1": {"given": Scenario(False, partial(imported, ONE_EACH))},
     "judging:checks-1": JUDGED,
