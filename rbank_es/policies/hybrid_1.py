@@ -15,7 +15,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from rbank_es import limits
+from rbank_es.events import Floor
 from rbank_es.events.items import Name
+from rbank_es.events.run_events import Shortfall
 from rbank_es.policies.bm25_1 import Weight
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem
@@ -92,6 +94,11 @@ class HybridV1(Bm25V2, frozen=True, kw_only=True):
         # Without shares, the floor of words lets an item pass that its vector found.
         shares = {item.id: item.shares for item in worded if near.cosines.get(item.id, -1.0) < self.cosine}
         return [RankedItem(id, fused[id], shares.get(id)) for id in sorted(found, key=lambda id: (-fused[id], id))]
+
+    def shortfall(self, item: RankedItem, floor: Floor) -> Shortfall | None:
+        """Return the figure of an item that is below the floor; one that its vector found is only held to a score."""
+        # A fused score is at most half of the best where no word finds the item.
+        return super().shortfall(item, floor if item.shares is not None else replace(floor, share_of_best=None))
 
     def fallback_for(self, query: str, index: ItemIndex) -> str | None:
         """Return `no-query-vector` where bm25-2 ranks alone, `items-without-vector` where it ranks some items."""
