@@ -144,6 +144,17 @@ def test_a_table_on_a_terminal_fits_where_it_can(room: int, wide: list[int]) -> 
     assert sum(widths) + 2 * output.GAP <= max(room, least)
 
 
+def test_a_narrow_table_has_its_headers_over_several_lines(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their last words stand above the rows; of a flexible column the values are cut."""
+    monkeypatch.setattr(output, "on_terminal", lambda: True)
+    monkeypatch.setattr(output, "terminal_columns", lambda: 25)
+    monkeypatch.setenv("NO_COLOR", "1")
+    output.echo_table(["n", "given to runs", "title"], [[5, 12, "a title of many words"]], flexible=["title"])
+    assert plain(capsysbinary) == ["   given to", "n      runs  title", "5        12  a title of…"]
+
+
 # ---------------------------------------------------------------- progress
 
 

@@ -310,17 +310,26 @@ def echo_table(
     # Only columns that hold nothing but numbers, because mixed ones read as text.
     right = [all(isinstance(row[at], int | float | None) for row in body) for at in range(len(headers))]
     cells = [[safe_line(format_cell(value)) for value in row] for row in body]
-    if on_terminal():
-        _rich_table(headers, cells, right, flexible)
+    widths = fit_widths(headers, cells, flexible, terminal_columns()) if on_terminal() else None
+    if widths and _columns_together(widths) > terminal_columns():
+        _stacked(headers, cells)
     else:
-        _plain_table(headers, cells, right)
+        _aligned(headers, cells, widths or _natural_widths([list(headers), *cells]), right)
 
 
-def _plain_table(headers: Sequence[str], cells: list[list[str]], right: list[bool]) -> None:
-    widths = _natural_widths([list(headers), *cells])
-    for row in [list(headers), *cells]:
-        padded = (pad(cell, widths[at], right=right[at]) for at, cell in enumerate(row))
-        echo("  ".join(padded).rstrip())
+def _aligned(headers: Sequence[str], cells: list[list[str]], widths: list[int], right: list[bool]) -> None:
+    """Print the headers, broken between words where their column is narrow, and the rows, truncated to the widths."""
+    words = [wrapped(header, columns) for header, columns in zip(headers, widths, strict=True)]
+    lines = max(map(len, words))
+    above = zip(*([""] * (lines - len(each)) + each for each in words), strict=True)
+    for number, row in enumerate([*above, *cells]):
+        padded = (pad(truncate(cell, widths[at]), widths[at], right=right[at]) for at, cell in enumerate(row))
+        line = (" " * GAP).join(padded).rstrip()
+        echo(styled(line, "bold") if number < lines else line)
+
+
+def _columns_together(widths: list[int]) -> int:
+    return sum(widths) + GAP * (len(widths) - 1)
 
 
 def _natural_widths(rows: list[list[str]]) -> list[int]:
@@ -337,37 +346,12 @@ def fit_widths(headers: Sequence[str], cells: list[list[str]], flexible: Sequenc
     firm = [max(pair) for pair in zip(least, _natural_widths(cells), strict=True)]
     giving = [headers.index(name) for name in flexible]
     floors = dict(enumerate(firm)) | dict.fromkeys(giving, FLEXIBLE_COLUMNS)
-    excess = sum(widths) + GAP * (len(widths) - 1) - room
+    excess = _columns_together(widths) - room
     for at in dict.fromkeys([*giving, *floors]):
         given = min(max(0, excess), max(0, widths[at] - floors[at]))
         widths[at] -= given
         excess -= given
     return widths
-
-
-def _rich_table(headers: Sequence[str], cells: list[list[str]], right: list[bool], flexible: Sequence[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    widths = fit_widths(headers, cells, flexible, terminal_columns())
-    if sum(widths) + GAP * (len(widths) - 1) > terminal_columns():
-        _stacked(headers, cells)
-        return
-    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    for header, columns, is_number in zip(headers, widths, right, strict=True):
-        grid.add_column(header, width=columns, justify="right" if is_number else "left", vertical="bottom")
-    for row in cells:
-        # Truncate here, because rich takes width from every column alike.
-        grid.add_row(*(Text(truncate(cell, columns)) for cell, columns in zip(row, widths, strict=True)))
-    flush()
-    console = Console(
-        file=sys.stdout,
-        highlight=False,
-        color_system="standard" if in_colour() else None,
-        width=max(terminal_columns(), sum(widths) + GAP * len(widths)),
-    )
-    console.print(grid)
 
 
 def _stacked(headers: Sequence[str], cells: list[list[str]]) -> None:
