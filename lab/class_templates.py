@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from rbank_es.lab.generated_ontology import LEAVES, POSTS, MadeUpWorld, thing
 from rbank_es.lab.template_parts import (
+    COUNT,
     Draft,
     Template,
     carrier_rows,
     combined,
-    count_query,
+    drafted,
     each_class,
     each_of,
     each_person,
@@ -25,7 +26,6 @@ from rbank_es.lab.template_parts import (
     number_row,
     of_kind,
     posts_of_kind,
-    query,
     thing_rows,
     typed,
 )
@@ -33,101 +33,77 @@ from rbank_es.lab.template_parts import (
 # ---------------------------------------------------------------- superclasses
 
 
+def _kinds(world: MadeUpWorld, role: str) -> tuple[str, str]:
+    return is_a(world, "?x", role), typed(world, "?x", role)
+
+
 def _instances(world: MadeUpWorld, role: str) -> Draft:
     names = [each.name for each in world.posts] if role == "post" else []
     names = names or [world.carriers[at].name for at in of_kind(world, role)]
-    return Draft(
-        f"Which {world.labels[role]}s are there?",
-        query(world, is_a(world, "?x", role)),
-        query(world, typed(world, "?x", role)),
-        thing_rows(world, names),
-        [],
-    )
+    question = f"Which {world.labels[role]}s are there?"
+    return drafted(world, question, str, _kinds(world, role), thing_rows(world, names))
 
 
 def _watching_instances(world: MadeUpWorld, role: str, post: int) -> Draft:
-    watch = world.watch("?x", thing(world.posts[post].name))
-    return Draft(
-        f"Which {world.labels[role]}s watch over {world.posts[post].name}?",
-        query(world, f"{is_a(world, '?x', role)} . {watch}"),
-        query(world, f"{typed(world, '?x', role)} . {watch}"),
-        carrier_rows(world, set(world.watchers[post]) & set(of_kind(world, role))),
-        [],
-    )
+    name = world.posts[post].name
+    question = f"Which {world.labels[role]}s watch over {name}?"
+    watch = world.watch("?x", thing(name))
+    found = set(world.watchers[post]) & set(of_kind(world, role))
+    return drafted(world, question, lambda kind: f"{kind} . {watch}", _kinds(world, role), carrier_rows(world, found))
 
 
 def _tended_instances(world: MadeUpWorld, role: str, person: int) -> Draft:
-    v = world.terms
-    stay = f"?s v:{v['of']} ?x ; v:{v['who']} {thing(world.people[person])}"
+    v, name = world.terms, world.people[person]
+    question = f"What are the names of the {world.labels[role]}s that {name} has tended?"
+    more = f"?s v:{v['of']} ?x ; v:{v['who']} {thing(name)} . ?x v:{v['called']} ?n"
     found = {each.carrier for each in world.stays if each.person == person} & set(of_kind(world, role))
-    return Draft(
-        f"What are the names of the {world.labels[role]}s that {world.people[person]} has tended?",
-        query(world, f"{is_a(world, '?x', role)} . {stay} . ?x v:{v['called']} ?n", asked="DISTINCT ?n"),
-        query(world, f"{typed(world, '?x', role)} . {stay} . ?x v:{v['called']} ?n", asked="DISTINCT ?n"),
-        name_rows(world.carriers[at].name for at in found),
-        [],
-    )
+    rows = name_rows(world.carriers[at].name for at in found)
+    return drafted(world, question, lambda kind: f"{kind} . {more}", _kinds(world, role), rows, asked="DISTINCT ?n")
 
 
 def _heavy_instances(world: MadeUpWorld, role: str, weight: int) -> Draft:
+    question = f"Which {world.labels[role]}s weigh more than {weight} {world.unit}s by themselves?"
     more = f"?x v:{world.terms['empty']} ?w FILTER(?w > {weight})"
-    return Draft(
-        f"Which {world.labels[role]}s weigh more than {weight} {world.unit}s by themselves?",
-        query(world, f"{is_a(world, '?x', role)} . {more}"),
-        query(world, f"{typed(world, '?x', role)} . {more}"),
-        carrier_rows(world, (at for at in of_kind(world, role) if world.carriers[at].empty > weight)),
-        [],
-    )
+    found = (at for at in of_kind(world, role) if world.carriers[at].empty > weight)
+    return drafted(world, question, lambda kind: f"{kind} . {more}", _kinds(world, role), carrier_rows(world, found))
 
 
 def _instances_in_region(world: MadeUpWorld, role: str, region: int) -> Draft:
-    v, place = world.terms, thing(world.regions[region])
-    lies = f"?x v:{v['lies']}|^v:{v['holds']} {place}"
-    return Draft(
-        f"How many {world.labels[role]}s does {world.regions[region]} have?",
-        count_query(world, f"{is_a(world, '?x', role)} . {lies}"),
-        count_query(world, f"{typed(world, '?x', role)} . {lies}"),
-        number_row(len(set(of_kind(world, role)) & set(in_region(world, region)))),
-        # Nothing is typed with a class that has subclasses, so the mistake counts none.
-        number_row(0),
-    )
+    question = f"How many {world.labels[role]}s does {world.regions[region]} have?"
+    lies = f"?x {_lies(world)[0]} {thing(world.regions[region])}"
+    rows = number_row(len(set(of_kind(world, role)) & set(in_region(world, region))))
+    # Nothing is typed with a class that has subclasses, so the mistake counts none.
+    wrong = number_row(0)
+    return drafted(world, question, lambda kind: f"{kind} . {lies}", _kinds(world, role), rows, wrong, asked=COUNT)
 
 
 # ---------------------------------------------------------------- one-way inverses
 
 
+def _watches(world: MadeUpWorld, carrier: str, post: str) -> tuple[str, str]:
+    return world.watch(carrier, post), world.unheld_watch(carrier, post)
+
+
 def _watchers_of(world: MadeUpWorld, post: int) -> Draft:
     name = world.posts[post].name
-    return Draft(
-        f"What watches over {name}?",
-        query(world, world.watch("?x", thing(name))),
-        query(world, world.unheld_watch("?x", thing(name))),
-        carrier_rows(world, world.watchers[post]),
-        [],
-    )
+    rows = carrier_rows(world, world.watchers[post])
+    return drafted(world, f"What watches over {name}?", str, _watches(world, "?x", thing(name)), rows)
 
 
 def _names_of_watchers(world: MadeUpWorld, post: int) -> Draft:
     name, called = world.posts[post].name, f"?x v:{world.terms['called']} ?n"
-    return Draft(
-        f"What are the names of the {world.labels['carrier']}s that watch over {name}?",
-        query(world, f"{world.watch('?x', thing(name))} . {called}", asked="?n"),
-        query(world, f"{world.unheld_watch('?x', thing(name))} . {called}", asked="?n"),
-        name_rows(world.carriers[at].name for at in world.watchers[post]),
-        [],
-    )
+    question = f"What are the names of the {world.labels['carrier']}s that watch over {name}?"
+    rows = name_rows(world.carriers[at].name for at in world.watchers[post])
+    parts = _watches(world, "?x", thing(name))
+    return drafted(world, question, lambda watch: f"{watch} . {called}", parts, rows, asked="?n")
 
 
 def _posts_watched_by_kind(world: MadeUpWorld, role: str, post_role: str) -> Draft:
+    question = f"Which {world.labels[post_role]}s does a {world.labels[role]} watch over?"
     kinds = f"{typed(world, '?x', post_role)} . {typed(world, '?c', role)}"
     found = {at for at in posts_of_kind(world, post_role) if set(world.watchers[at]) & set(of_kind(world, role))}
-    return Draft(
-        f"Which {world.labels[post_role]}s does a {world.labels[role]} watch over?",
-        query(world, f"{kinds} . {world.watch('?c', '?x')}", asked="DISTINCT ?x"),
-        query(world, f"{kinds} . {world.unheld_watch('?c', '?x')}", asked="DISTINCT ?x"),
-        thing_rows(world, (world.posts[at].name for at in found)),
-        [],
-    )
+    rows, parts = thing_rows(world, (world.posts[at].name for at in found)), _watches(world, "?c", "?x")
+    return drafted(world, question, lambda watch: f"{kinds} . {watch}", parts, rows, asked="DISTINCT ?x")
 
 
 def _posts_without_heavy_watchers(world: MadeUpWorld, post_role: str, weight: int) -> Draft:
@@ -137,102 +113,78 @@ def _posts_without_heavy_watchers(world: MadeUpWorld, post_role: str, weight: in
 
     every = posts_of_kind(world, post_role)
     found = [at for at in every if not any(world.carriers[c].empty > weight for c in world.watchers[at])]
-    return Draft(
+    # By the inverse nothing watches any post, so the mistake finds them all.
+    both = (thing_rows(world, (world.posts[at].name for at in posts)) for posts in (found, every))
+    question = (
         f"Which {world.labels[post_role]}s does nothing watch over that weighs more than {weight} {world.unit}s by "
-        "itself?",
-        query(world, body(world.watch("?c", "?x"))),
-        query(world, body(world.unheld_watch("?c", "?x"))),
-        thing_rows(world, (world.posts[at].name for at in found)),
-        # By the inverse nothing watches any post, so the mistake finds them all.
-        thing_rows(world, (world.posts[at].name for at in every)),
+        "itself?"
     )
+    return drafted(world, question, body, _watches(world, "?c", "?x"), *both)
 
 
 def _number_of_watched_posts(world: MadeUpWorld, post_role: str, role: str) -> Draft:
+    question = f"How many {world.labels[post_role]}s have a {world.labels[role]} that watches over them?"
     kinds = f"{typed(world, '?x', post_role)} . {is_a(world, '?c', role)}"
     kind = set(of_kind(world, role))
-    return Draft(
-        f"How many {world.labels[post_role]}s have a {world.labels[role]} that watches over them?",
-        count_query(world, f"{kinds} . {world.watch('?c', '?x')}"),
-        count_query(world, f"{kinds} . {world.unheld_watch('?c', '?x')}"),
-        number_row(sum(bool(kind & set(world.watchers[at])) for at in posts_of_kind(world, post_role))),
-        number_row(0),
-    )
+    rows = number_row(sum(bool(kind & set(world.watchers[at])) for at in posts_of_kind(world, post_role)))
+    parts = _watches(world, "?c", "?x")
+    return drafted(world, question, lambda watch: f"{kinds} . {watch}", parts, rows, number_row(0), asked=COUNT)
 
 
 # ---------------------------------------------------------------- both sides
 
+_SIDES = (True, False)
+"""Whether the region may name a carrier, too: what a right query knows, and a wrong one doesn't."""
 
-def _lies(world: MadeUpWorld, *, whole: bool = True) -> str:
-    other = f"|^v:{world.terms['holds']}" if whole else ""
-    return f"v:{world.terms['lies']}{other}"
+
+def _lies(world: MadeUpWorld) -> tuple[str, str]:
+    own = f"v:{world.terms['lies']}"
+    return f"{own}|^v:{world.terms['holds']}", own
 
 
 def _carriers_of_region(world: MadeUpWorld, region: int) -> Draft:
-    place = thing(world.regions[region])
-    return Draft(
-        f"What is in {world.regions[region]}?",
-        query(world, f"?x {_lies(world)} {place}"),
-        query(world, f"?x {_lies(world, whole=False)} {place}"),
-        carrier_rows(world, in_region(world, region)),
-        carrier_rows(world, in_region(world, region, whole=False)),
-    )
+    name = world.regions[region]
+    both = (carrier_rows(world, in_region(world, region, whole=whole)) for whole in _SIDES)
+    return drafted(world, f"What is in {name}?", lambda lies: f"?x {lies} {thing(name)}", _lies(world), *both)
 
 
 def _names_of_kind_in_region(world: MadeUpWorld, region: int, role: str) -> Draft:
-    place, kind = thing(world.regions[region]), typed(world, "?x", role)
-    called, found = f"v:{world.terms['called']} ?n", set(of_kind(world, role))
-    return Draft(
-        f"What are the names of the {world.labels[role]}s in {world.regions[region]}?",
-        query(world, f"{kind} ; {called} ; {_lies(world)} {place}", asked="?n"),
-        query(world, f"{kind} ; {called} ; {_lies(world, whole=False)} {place}", asked="?n"),
-        name_rows(world.carriers[at].name for at in found & set(in_region(world, region))),
-        name_rows(world.carriers[at].name for at in found & set(in_region(world, region, whole=False))),
-    )
+    name, found = world.regions[region], set(of_kind(world, role))
+    question = f"What are the names of the {world.labels[role]}s in {name}?"
+    head = f"{typed(world, '?x', role)} ; v:{world.terms['called']} ?n"
+    places = (found & set(in_region(world, region, whole=whole)) for whole in _SIDES)
+    both = (name_rows(world.carriers[at].name for at in each) for each in places)
+    return drafted(world, question, lambda lies: f"{head} ; {lies} {thing(name)}", _lies(world), *both, asked="?n")
 
 
 def _posts_watched_from_region(world: MadeUpWorld, region: int, post_role: str) -> Draft:
-    place, watch = thing(world.regions[region]), world.watch("?c", "?x")
-    kind = typed(world, "?x", post_role)
+    name = world.regions[region]
+    question = f"Which {world.labels[post_role]}s are watched over from {name}?"
+    head = f"{typed(world, '?x', post_role)} . {world.watch('?c', '?x')}"
 
     def found(*, whole: bool) -> set[str]:
         watched = {world.carriers[at].watches for at in in_region(world, region, whole=whole)}
         return {world.posts[at].name for at in posts_of_kind(world, post_role) if at in watched}
 
-    return Draft(
-        f"Which {world.labels[post_role]}s are watched over from {world.regions[region]}?",
-        query(world, f"{kind} . {watch} . ?c {_lies(world)} {place}", asked="DISTINCT ?x"),
-        query(world, f"{kind} . {watch} . ?c {_lies(world, whole=False)} {place}", asked="DISTINCT ?x"),
-        thing_rows(world, found(whole=True)),
-        thing_rows(world, found(whole=False)),
+    both = (thing_rows(world, found(whole=whole)) for whole in _SIDES)
+    return drafted(
+        world, question, lambda lies: f"{head} . ?c {lies} {thing(name)}", _lies(world), *both, asked="DISTINCT ?x"
     )
 
 
 def _heavy_in_region(world: MadeUpWorld, region: int, weight: int) -> Draft:
-    place, more = thing(world.regions[region]), f"v:{world.terms['empty']} ?w FILTER(?w > {weight})"
-
-    def found(*, whole: bool) -> list[int]:
-        return [at for at in in_region(world, region, whole=whole) if world.carriers[at].empty > weight]
-
-    return Draft(
-        f"What is in {world.regions[region]} and weighs more than {weight} {world.unit}s by itself?",
-        query(world, f"?x {_lies(world)} {place} ; {more}"),
-        query(world, f"?x {_lies(world, whole=False)} {place} ; {more}"),
-        carrier_rows(world, found(whole=True)),
-        carrier_rows(world, found(whole=False)),
-    )
+    name, more = world.regions[region], f"v:{world.terms['empty']} ?w FILTER(?w > {weight})"
+    question = f"What is in {name} and weighs more than {weight} {world.unit}s by itself?"
+    heavy = {at for at, each in enumerate(world.carriers) if each.empty > weight}
+    both = (carrier_rows(world, heavy.intersection(in_region(world, region, whole=whole))) for whole in _SIDES)
+    return drafted(world, question, lambda lies: f"?x {lies} {thing(name)} ; {more}", _lies(world), *both)
 
 
 def _number_of_kind_in_region(world: MadeUpWorld, region: int, role: str) -> Draft:
-    place, kind = thing(world.regions[region]), typed(world, "?x", role)
-    every = set(of_kind(world, role))
-    return Draft(
-        f"How many {world.labels[role]}s are in {world.regions[region]}?",
-        count_query(world, f"{kind} ; {_lies(world)} {place}"),
-        count_query(world, f"{kind} ; {_lies(world, whole=False)} {place}"),
-        number_row(len(every & set(in_region(world, region)))),
-        number_row(len(every & set(in_region(world, region, whole=False)))),
-    )
+    name, kind, every = world.regions[region], typed(world, "?x", role), set(of_kind(world, role))
+    question = f"How many {world.labels[role]}s are in {name}?"
+    both = (number_row(len(every.intersection(in_region(world, region, whole=whole)))) for whole in _SIDES)
+    return drafted(world, question, lambda lies: f"{kind} ; {lies} {thing(name)}", _lies(world), *both, asked=COUNT)
 
 
 CLASS_TEMPLATES = (

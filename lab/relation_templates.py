@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from rbank_es.lab.generated_ontology import LEAVES, POSTS, MadeUpWorld, Stay, thing
 from rbank_es.lab.template_parts import (
+    COUNT,
     Draft,
     Template,
     carrier_rows,
     combined,
-    count_query,
+    drafted,
     each_carrier,
     each_of,
     each_person,
@@ -24,7 +25,6 @@ from rbank_es.lab.template_parts import (
     of_kind,
     people_rows,
     posts_of_kind,
-    query,
     thing_rows,
     typed,
 )
@@ -32,46 +32,39 @@ from rbank_es.lab.template_parts import (
 # ---------------------------------------------------------------- written once
 
 
-def _faces(world: MadeUpWorld, *, whole: bool = True) -> str:
+def _faces(world: MadeUpWorld) -> tuple[str, str]:
     name = f"v:{world.terms['faces']}"
-    return f"{name}|^{name}" if whole else name
+    return f"{name}|^{name}", name
 
 
 def _facing(world: MadeUpWorld, carrier: int) -> Draft:
     me = world.carriers[carrier].name
-    return Draft(
-        f"What faces {me}?",
-        query(world, f"{thing(me)} {_faces(world)} ?x", asked="DISTINCT ?x"),
-        query(world, f"{thing(me)} {_faces(world, whole=False)} ?x", asked="DISTINCT ?x"),
-        carrier_rows(world, world.facing[carrier]),
-        carrier_rows(world, world.faced[carrier]),
+    both = (carrier_rows(world, found[carrier]) for found in (world.facing, world.faced))
+    return drafted(
+        world, f"What faces {me}?", lambda faces: f"{thing(me)} {faces} ?x", _faces(world), *both, asked="DISTINCT ?x"
     )
 
 
 def _names_of_facing(world: MadeUpWorld, carrier: int) -> Draft:
-    me, called = world.carriers[carrier].name, f"?x v:{world.terms['called']} ?n"
-    return Draft(
-        f"What are the names of the {world.labels['carrier']}s that face {me}?",
-        query(world, f"{thing(me)} {_faces(world)} ?x . {called}", asked="DISTINCT ?n"),
-        query(world, f"{thing(me)} {_faces(world, whole=False)} ?x . {called}", asked="DISTINCT ?n"),
-        name_rows(world.carriers[at].name for at in world.facing[carrier]),
-        name_rows(world.carriers[at].name for at in world.faced[carrier]),
+    me, tail = world.carriers[carrier].name, f"?x . ?x v:{world.terms['called']} ?n"
+    question = f"What are the names of the {world.labels['carrier']}s that face {me}?"
+    both = (name_rows(world.carriers[at].name for at in found[carrier]) for found in (world.facing, world.faced))
+    return drafted(
+        world, question, lambda faces: f"{thing(me)} {faces} {tail}", _faces(world), *both, asked="DISTINCT ?n"
     )
 
 
 def _watched_by_facing(world: MadeUpWorld, carrier: int) -> Draft:
-    me, watch = world.carriers[carrier].name, world.watch("?c", "?x")
+    me, tail = world.carriers[carrier].name, f"?c . {world.watch('?c', '?x')}"
+    question = f"Which {world.labels['post']}s are watched over by a {world.labels['carrier']} that faces {me}?"
 
     def posts(found: Iterable[int]) -> set[str]:
         watched = (world.carriers[at].watches for at in found)
         return {world.posts[post].name for post in watched if post is not None}
 
-    return Draft(
-        f"Which {world.labels['post']}s are watched over by a {world.labels['carrier']} that faces {me}?",
-        query(world, f"{thing(me)} {_faces(world)} ?c . {watch}", asked="DISTINCT ?x"),
-        query(world, f"{thing(me)} {_faces(world, whole=False)} ?c . {watch}", asked="DISTINCT ?x"),
-        thing_rows(world, posts(world.facing[carrier])),
-        thing_rows(world, posts(world.faced[carrier])),
+    both = (thing_rows(world, posts(found[carrier])) for found in (world.facing, world.faced))
+    return drafted(
+        world, question, lambda faces: f"{thing(me)} {faces} {tail}", _faces(world), *both, asked="DISTINCT ?x"
     )
 
 
@@ -83,169 +76,135 @@ def _without_facing(world: MadeUpWorld, role: str, weight: int) -> Draft:
     def lacks(others: Iterable[int]) -> bool:
         return not any(world.carriers[at].empty > weight for at in others)
 
-    every = of_kind(world, role)
-    return Draft(
-        f"Which {world.labels[role]}s face nothing that weighs more than {weight} {world.unit}s by itself?",
-        query(world, body(f"({_faces(world)})")),
-        query(world, body(_faces(world, whole=False))),
-        carrier_rows(world, (at for at in every if lacks(world.facing[at]))),
-        carrier_rows(world, (at for at in every if lacks(world.faced[at]))),
-    )
+    question = f"Which {world.labels[role]}s face nothing that weighs more than {weight} {world.unit}s by itself?"
+    every, (whole, own) = of_kind(world, role), _faces(world)
+    both = (carrier_rows(world, (at for at in every if lacks(found[at]))) for found in (world.facing, world.faced))
+    return drafted(world, question, body, (f"({whole})", own), *both)
 
 
 def _number_facing(world: MadeUpWorld, carrier: int) -> Draft:
     me = world.carriers[carrier].name
-    return Draft(
-        f"How many {world.labels['carrier']}s does {me} face?",
-        count_query(world, f"{thing(me)} {_faces(world)} ?x"),
-        count_query(world, f"{thing(me)} {_faces(world, whole=False)} ?x"),
-        number_row(len(world.facing[carrier])),
-        number_row(len(world.faced[carrier])),
-    )
+    question = f"How many {world.labels['carrier']}s does {me} face?"
+    both = (number_row(len(found[carrier])) for found in (world.facing, world.faced))
+    return drafted(world, question, lambda faces: f"{thing(me)} {faces} ?x", _faces(world), *both, asked=COUNT)
 
 
 # ---------------------------------------------------------------- look-alikes
 
+_WEIGHTS = ("loaded", "empty")
+"""The weight that is asked about, and its look-alike: fields of a carrier, and roles of their properties."""
+
+
+def _weights(world: MadeUpWorld) -> tuple[str, str]:
+    loaded, empty = (f"v:{world.terms[role]} ?w" for role in _WEIGHTS)
+    return loaded, empty
+
 
 def _weight(world: MadeUpWorld, carrier: int) -> Draft:
     each = world.carriers[carrier]
-    loaded, empty = (f"{thing(each.name)} v:{world.terms[role]} ?w" for role in ("loaded", "empty"))
-    return Draft(
-        f"How many {world.unit}s does {each.name} weigh with its load?",
-        query(world, loaded, asked="?w"),
-        query(world, empty, asked="?w"),
-        number_rows([each.loaded]),
-        number_rows([each.empty]),
-    )
+    question = f"How many {world.unit}s does {each.name} weigh with its load?"
+    both = (number_rows([getattr(each, weight)]) for weight in _WEIGHTS)
+    return drafted(world, question, lambda weight: f"{thing(each.name)} {weight}", _weights(world), *both, asked="?w")
 
 
 def _weights_of_watchers(world: MadeUpWorld, post: int) -> Draft:
     name, found = world.posts[post].name, [world.carriers[at] for at in world.watchers[post]]
     watch = world.watch("?x", thing(name))
-    return Draft(
-        f"How many {world.unit}s does each {world.labels['carrier']} weigh with its load that watches over {name}?",
-        query(world, f"{watch} . ?x v:{world.terms['loaded']} ?w", asked="?w"),
-        query(world, f"{watch} . ?x v:{world.terms['empty']} ?w", asked="?w"),
-        number_rows(each.loaded for each in found),
-        number_rows(each.empty for each in found),
+    question = (
+        f"How many {world.unit}s does each {world.labels['carrier']} weigh with its load that watches over {name}?"
     )
+    both = (number_rows(getattr(each, weight) for each in found) for weight in _WEIGHTS)
+    return drafted(world, question, lambda weight: f"{watch} . ?x {weight}", _weights(world), *both, asked="?w")
 
 
 def _weights_of_facing(world: MadeUpWorld, carrier: int, role: str) -> Draft:
-    me, kind = world.carriers[carrier].name, typed(world, "?x", role)
+    me = world.carriers[carrier].name
+    question = f"How many {world.unit}s does each {world.labels[role]} weigh with its load that faces {me}?"
+    head = f"{typed(world, '?x', role)} ; {_faces(world)[0]} {thing(me)}"
     found = [world.carriers[at] for at in world.facing[carrier] if world.carriers[at].kind == role]
-    return Draft(
-        f"How many {world.unit}s does each {world.labels[role]} weigh with its load that faces {me}?",
-        query(world, f"{kind} ; {_faces(world)} {thing(me)} ; v:{world.terms['loaded']} ?w", asked="DISTINCT ?x ?w"),
-        query(world, f"{kind} ; {_faces(world)} {thing(me)} ; v:{world.terms['empty']} ?w", asked="DISTINCT ?x ?w"),
-        _weighed(world, {each.name: each.loaded for each in found}),
-        _weighed(world, {each.name: each.empty for each in found}),
+    both = (
+        [
+            [*thing_rows(world, [each.name])[0], ["num", getattr(each, weight)]]
+            for each in sorted(found, key=lambda each: each.name)
+        ]
+        for weight in _WEIGHTS
     )
-
-
-def _weighed(world: MadeUpWorld, weights: dict[str, int]) -> list[list[object]]:
-    return [[*thing_rows(world, [name])[0], ["num", weights[name]]] for name in sorted(weights)]
+    return drafted(world, question, lambda weight: f"{head} ; {weight}", _weights(world), *both, asked="DISTINCT ?x ?w")
 
 
 def _heavier(world: MadeUpWorld, role: str, weight: int) -> Draft:
-    def body(property: str) -> str:
-        return f"{typed(world, '?x', role)} ; v:{world.terms[property]} ?w FILTER(?w > {weight})"
+    question = f"Which {world.labels[role]}s weigh more than {weight} {world.unit}s with their load?"
+    kind, found = typed(world, "?x", role), of_kind(world, role)
+    both = (carrier_rows(world, (at for at in found if getattr(world.carriers[at], of) > weight)) for of in _WEIGHTS)
+    return drafted(world, question, lambda of: f"{kind} ; {of} FILTER(?w > {weight})", _weights(world), *both)
 
-    found = of_kind(world, role)
-    return Draft(
-        f"Which {world.labels[role]}s weigh more than {weight} {world.unit}s with their load?",
-        query(world, body("loaded")),
-        query(world, body("empty")),
-        carrier_rows(world, (at for at in found if world.carriers[at].loaded > weight)),
-        carrier_rows(world, (at for at in found if world.carriers[at].empty > weight)),
-    )
+
+def _most(world: MadeUpWorld, question: str, head: str, found: Iterable[int]) -> Draft:
+    """Return the draft that asks which of some carriers weighs the most."""
+    of = list(found)
+    heaviest = ([max(of, key=lambda at: getattr(world.carriers[at], weight))] if of else [] for weight in _WEIGHTS)
+    both = (carrier_rows(world, each) for each in heaviest)
+    tail = " ORDER BY DESC(?w) LIMIT 1"
+    return drafted(world, question, lambda weight: f"{head} {weight}", _weights(world), *both, tail=tail)
 
 
 def _heaviest(world: MadeUpWorld, region: int) -> Draft:
-    found, place = in_region(world, region), thing(world.regions[region])
-    lies = f"?x v:{world.terms['lies']}|^v:{world.terms['holds']} {place}"
-    tail = " ORDER BY DESC(?w) LIMIT 1"
-    return Draft(
-        f"What in {world.regions[region]} weighs the most with its load?",
-        query(world, f"{lies} ; v:{world.terms['loaded']} ?w", tail=tail),
-        query(world, f"{lies} ; v:{world.terms['empty']} ?w", tail=tail),
-        carrier_rows(world, sorted(found, key=lambda at: -world.carriers[at].loaded)[:1]),
-        carrier_rows(world, sorted(found, key=lambda at: -world.carriers[at].empty)[:1]),
-    )
+    name, v = world.regions[region], world.terms
+    lies = f"?x v:{v['lies']}|^v:{v['holds']} {thing(name)} ;"
+    return _most(world, f"What in {name} weighs the most with its load?", lies, in_region(world, region))
 
 
 def _heaviest_watcher(world: MadeUpWorld, role: str) -> Draft:
     posts = set(posts_of_kind(world, role))
-    found = [at for at, each in enumerate(world.carriers) if each.watches in posts]
-    watch, tail = f"{world.watch('?x', '?p')} . {typed(world, '?p', role)}", " ORDER BY DESC(?w) LIMIT 1"
-    return Draft(
-        f"Of all that watch over a {world.labels[role]}, which weighs the most with its load?",
-        query(world, f"{watch} . ?x v:{world.terms['loaded']} ?w", tail=tail),
-        query(world, f"{watch} . ?x v:{world.terms['empty']} ?w", tail=tail),
-        carrier_rows(world, sorted(found, key=lambda at: -world.carriers[at].loaded)[:1]),
-        carrier_rows(world, sorted(found, key=lambda at: -world.carriers[at].empty)[:1]),
-    )
+    found = (at for at, each in enumerate(world.carriers) if each.watches in posts)
+    watch = f"{world.watch('?x', '?p')} . {typed(world, '?p', role)} . ?x"
+    question = f"Of all that watch over a {world.labels[role]}, which weighs the most with its load?"
+    return _most(world, question, watch, found)
 
 
 # ---------------------------------------------------------------- nodes between
 
 
-def _stay(world: MadeUpWorld, carrier: str, person: str) -> str:
-    return f"?s v:{world.terms['of']} {carrier} ; v:{world.terms['who']} {person}"
+def _tended(world: MadeUpWorld, carrier: str, person: str) -> tuple[str, str]:
+    v = world.terms
+    return f"?s v:{v['of']} {carrier} ; v:{v['who']} {person}", f"{carrier} v:{v['tended']} {person}"
 
 
-def _shortcut(world: MadeUpWorld, carrier: str, person: str) -> str:
-    return f"{carrier} v:{world.terms['tended']} {person}"
-
-
-def _shortcuts(world: MadeUpWorld, carrier: int) -> list[int]:
-    return [world.shortcuts[carrier]] if carrier in world.shortcuts else []
+def _tenders(world: MadeUpWorld, carrier: int) -> tuple[Iterable[int], Iterable[int]]:
+    """Return the people who have tended a carrier, and those whom the shortcut names."""
+    return world.tenders[carrier], [world.shortcuts[carrier]] if carrier in world.shortcuts else []
 
 
 def _who_tended(world: MadeUpWorld, carrier: int) -> Draft:
     me = world.carriers[carrier].name
-    return Draft(
-        f"Who has tended {me}?",
-        query(world, _stay(world, thing(me), "?x"), asked="DISTINCT ?x"),
-        query(world, _shortcut(world, thing(me), "?x"), asked="DISTINCT ?x"),
-        people_rows(world, world.tenders[carrier]),
-        people_rows(world, _shortcuts(world, carrier)),
-    )
+    both = (people_rows(world, found) for found in _tenders(world, carrier))
+    return drafted(world, f"Who has tended {me}?", str, _tended(world, thing(me), "?x"), *both, asked="DISTINCT ?x")
 
 
 def _names_of_tenders(world: MadeUpWorld, carrier: int) -> Draft:
     me, called = world.carriers[carrier].name, f"?x v:{world.terms['called']} ?n"
-    return Draft(
-        f"What are the names of the {world.labels['person']}s who have tended {me}?",
-        query(world, f"{_stay(world, thing(me), '?x')} . {called}", asked="DISTINCT ?n"),
-        query(world, f"{_shortcut(world, thing(me), '?x')} . {called}", asked="DISTINCT ?n"),
-        name_rows(world.people[at] for at in world.tenders[carrier]),
-        name_rows(world.people[at] for at in _shortcuts(world, carrier)),
-    )
+    question = f"What are the names of the {world.labels['person']}s who have tended {me}?"
+    both = (name_rows(world.people[at] for at in found) for found in _tenders(world, carrier))
+    parts = _tended(world, thing(me), "?x")
+    return drafted(world, question, lambda tended: f"{tended} . {called}", parts, *both, asked="DISTINCT ?n")
 
 
 def _tended_by(world: MadeUpWorld, person: int, role: str) -> Draft:
-    name, kind = world.people[person], typed(world, "?x", role)
-    found = of_kind(world, role)
-    return Draft(
-        f"Which {world.labels[role]}s has {name} tended?",
-        query(world, f"{kind} . {_stay(world, '?x', thing(name))}", asked="DISTINCT ?x"),
-        query(world, f"{kind} . {_shortcut(world, '?x', thing(name))}", asked="DISTINCT ?x"),
-        carrier_rows(world, (at for at in found if person in world.tenders[at])),
-        carrier_rows(world, (at for at in found if person in _shortcuts(world, at))),
-    )
+    name, kind, every = world.people[person], typed(world, "?x", role), of_kind(world, role)
+    question = f"Which {world.labels[role]}s has {name} tended?"
+    both = (carrier_rows(world, (at for at in every if person in _tenders(world, at)[way])) for way in (0, 1))
+    parts = _tended(world, "?x", thing(name))
+    return drafted(world, question, lambda tended: f"{kind} . {tended}", parts, *both, asked="DISTINCT ?x")
 
 
 def _who_tended_in_year(world: MadeUpWorld, stay: Stay) -> Draft:
     me, v, year = world.carriers[stay.carrier].name, world.terms, (stay.since + stay.until) // 2
     years = f"v:{v['since']} ?from ; v:{v['until']} ?until FILTER(?from <= {year} && ?until >= {year})"
     found = {each.person for each in world.stays if each.carrier == stay.carrier and each.since <= year <= each.until}
-    return Draft(
-        f"Who tended {me} in the year {year}?",
-        query(world, f"{_stay(world, thing(me), '?x')} ; {years}", asked="DISTINCT ?x"),
-        query(world, _shortcut(world, thing(me), "?x"), asked="DISTINCT ?x"),
-        people_rows(world, found),
-        people_rows(world, _shortcuts(world, stay.carrier)),
+    right, wrong = _tended(world, thing(me), "?x")
+    both = (people_rows(world, each) for each in (found, _tenders(world, stay.carrier)[1]))
+    return drafted(
+        world, f"Who tended {me} in the year {year}?", str, (f"{right} ; {years}", wrong), *both, asked="DISTINCT ?x"
     )
 
 
@@ -255,13 +214,9 @@ def _each_stay(world: MadeUpWorld) -> Iterator[tuple[Stay]]:
 
 def _number_of_tenders(world: MadeUpWorld, carrier: int) -> Draft:
     me = world.carriers[carrier].name
-    return Draft(
-        f"How many {world.labels['person']}s have tended {me}?",
-        count_query(world, _stay(world, thing(me), "?x")),
-        count_query(world, _shortcut(world, thing(me), "?x")),
-        number_row(len(world.tenders[carrier])),
-        number_row(len(_shortcuts(world, carrier))),
-    )
+    question = f"How many {world.labels['person']}s have tended {me}?"
+    both = (number_row(len([*found])) for found in _tenders(world, carrier))
+    return drafted(world, question, str, _tended(world, thing(me), "?x"), *both, asked=COUNT)
 
 
 RELATION_TEMPLATES = (

@@ -17,6 +17,8 @@ from rbank_es.lab.generated_ontology import MadeUpWorld
 Cells = list[Any]
 """One row of an answer, in the form that a task stores."""
 
+NO_ROWS: list[Cells] = []
+
 SUPERCLASSES = ("carrier", "middle", "post")
 
 
@@ -56,24 +58,12 @@ def each_class(world: MadeUpWorld) -> Iterator[tuple[str]]:
     return ((role,) for role in SUPERCLASSES)
 
 
-def each_carrier(world: MadeUpWorld) -> Iterator[tuple[int]]:
-    """Yield the index of each carrier."""
-    return ((at,) for at in range(len(world.carriers)))
+def each_index(things: str) -> Callable[[MadeUpWorld], Iterator[tuple[int]]]:
+    """Return the function that yields the index of each of some things of a world, such as `carriers`."""
+    return lambda world: ((at,) for at in range(len(getattr(world, things))))
 
 
-def each_post(world: MadeUpWorld) -> Iterator[tuple[int]]:
-    """Yield the index of each post."""
-    return ((at,) for at in range(len(world.posts)))
-
-
-def each_person(world: MadeUpWorld) -> Iterator[tuple[int]]:
-    """Yield the index of each person."""
-    return ((at,) for at in range(len(world.people)))
-
-
-def each_region(world: MadeUpWorld) -> Iterator[tuple[int]]:
-    """Yield the index of each region."""
-    return ((at,) for at in range(len(world.regions)))
+each_carrier, each_post, each_person, each_region = map(each_index, ("carriers", "posts", "people", "regions"))
 
 
 def each_weight(world: MadeUpWorld) -> Iterator[tuple[int]]:
@@ -104,9 +94,24 @@ def query(world: MadeUpWorld, body: str, *, asked: str = "?x", tail: str = "") -
     return "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in spaces.items() if f"{name}:" in text) + text
 
 
-def count_query(world: MadeUpWorld, body: str) -> str:
-    """Return the query that counts the different values of `?x` in a pattern."""
-    return query(world, body, asked="(COUNT(DISTINCT ?x) AS ?n)")
+COUNT = "(COUNT(DISTINCT ?x) AS ?n)"
+"""What is asked where the different values of `?x` are counted."""
+
+
+def drafted(
+    world: MadeUpWorld,
+    question: str,
+    body: Callable[[str], str],
+    parts: tuple[str, str],
+    rows: list[Cells],
+    wrong_rows: list[Cells] = NO_ROWS,
+    *,
+    asked: str = "?x",
+    tail: str = "",
+) -> Draft:
+    """Return a draft: its query has `body` of the first of two parts as its pattern, its mistake that of the other."""
+    gold, misleading = (query(world, body(part), asked=asked, tail=tail) for part in parts)
+    return Draft(question, gold, misleading, rows, wrong_rows)
 
 
 def thing_rows(world: MadeUpWorld, names: Iterable[str]) -> list[Cells]:

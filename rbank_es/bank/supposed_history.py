@@ -339,10 +339,8 @@ class SupposedHistory:
             self._reconcile(event.seq, due=replace(due, pairs=due.pairs.with_more(adrift)) if adrift else due)
         policy = self._timeline.forgetting(self._next)
         assert self._known is not None
-        if policy is not None and policy.overflows(self._known.active):
-            ids = policy.to_forget(self.supposed)
-            if ids:
-                self._record(MemoriesForgotten(ids=ids, policy=policy.label))
+        if policy is not None and (ids := policy.behind_decisions(self._known.active, lambda: self.supposed)):
+            self._record(MemoriesForgotten(ids=ids, policy=policy.label))
 
     def _is_unproposed(self, pair: Pair, policy: ConsolidationPolicy) -> bool:
         state = self.supposed

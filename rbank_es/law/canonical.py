@@ -256,9 +256,8 @@ class _Refold(Redecider):
         self._settle(live, (seq, LATEST[0]))
 
     def _overflow(self, seq: int) -> None:
-        policy = self.timeline.forgetting(seq)
-        if policy is not None and policy.overflows(self._bounded):
-            self._forget(policy.to_forget(self._as_of(seq)), seq)
+        if (policy := self.timeline.forgetting(seq)) is not None:
+            self._forget(policy.behind_decisions(self._bounded, lambda: self._as_of(seq)), seq)
 
     def _as_of(self, seq: int) -> State:
         """Return the state at a position as a forgetting policy needs it, with verdicts as they are now.

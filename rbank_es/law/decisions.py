@@ -115,7 +115,7 @@ class Decider:
     def _forgotten(self, event: MemoriesExtracted) -> list[MemoriesForgotten]:
         """Return the items that the forgetting policy gives up after the decisions about an extraction."""
         policy = forgetting_policy(self._live.state)
-        ids = policy.to_forget(self._live.state) if policy.overflows(self._known.active) else ()
+        ids = policy.behind_decisions(self._known.active, lambda: self._live.state)
         if not ids:
             return []
         made = MemoriesForgotten(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from math import inf
 from typing import Annotated, ClassVar
 
@@ -40,6 +41,13 @@ class ForgettingPolicy(Policy, frozen=True, kw_only=True):
         nothing else in the state.
         """
         raise NotImplementedError
+
+    def behind_decisions(self, active: int, state: Callable[[], State]) -> tuple[str, ...]:
+        """Return the ids of the items to forget behind decisions that leave so many active items for agents.
+
+        `state` returns the state after them; it is asked only where there may be one to forget.
+        """
+        return self.to_forget(state()) if self.overflows(active) else ()
 
 
 class Never(ForgettingPolicy, frozen=True, kw_only=True):
