@@ -338,7 +338,8 @@ LM_TIME_MOST_S = 86_400
 LM_CONNECT_S = 10.0
 # One request to a model as JSON: escaped, it fits into a text line, and with the answer into a group.
 LM_REQUEST_BYTES = 4 * MIB
-# Bytes of one answer that are read, with all that a provider puts around it, and characters of it that are kept.
+# Bytes of one answer that are read, with all that a provider puts around it (or 64 vectors of 8,192 numbers of 25
+# characters), and characters of it that are kept.
 LM_RESPONSE_BYTES = 16 * MIB
 LM_RESPONSE_CHARS = 1_000_000
 # Values in the arguments of a wrapped function that its record holds: more than a long conversation has.
@@ -357,9 +358,8 @@ LM_DIFFERENCE_CHARS = 60
 EMBEDDING_TEXTS = 64
 EMBEDDING_CHARS = 200_000
 EMBEDDING_TEXT_CHARS = 8_000
-# Time of one request to an embedding endpoint, and bytes of its answer: 64 vectors of 8,192 numbers of 25 characters.
+# Time of one request to an embedding endpoint.
 EMBEDDING_TIME_S = 60.0
-EMBEDDING_RESPONSE_BYTES = 16 * MIB
 # Failures after which an embedder asks no more: a server that is down would hold up every search for minutes.
 EMBEDDING_FAILURES = 3
 # -------------------- runs

@@ -69,10 +69,13 @@ def run_within(limit: float | AnswerDeadline, work: Callable[[], Result]) -> Res
     return result  # type: ignore[return-value]
 
 
-def bounded(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of an answer. Raises `LmFailed` (response_too_long) once they exceed `LM_RESPONSE_BYTES`."""
+def bounded(pieces: Iterable[bytes], deadline: AnswerDeadline | None = None) -> Iterator[bytes]:
+    """Yield the pieces of an answer. Raises `LmFailed`: response_too_long beyond `LM_RESPONSE_BYTES`, timeout."""
     left = limits.LM_RESPONSE_BYTES
     for piece in pieces:
+        # `run_within` gave up at the end too, but its thread would go on to read.
+        if deadline is not None:
+            deadline.check()
         left -= len(piece)
         if left < 0:
             raise failed("response_too_long", f"the answer has more than {limits.LM_RESPONSE_BYTES:,} bytes")

@@ -7,13 +7,12 @@ or streams. No other server is called: prices come from the list that dspy ships
 from __future__ import annotations
 
 import os
-import time
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
-from rbank_es.models.answer_bounds import bounded, run_within
+from rbank_es.models.answer_bounds import AnswerDeadline, bounded, run_within
 from rbank_es.models.choice import LmChoice, on_this_machine
 from rbank_es.models.dspy_calls import complete_once, load_dspy, price_of
 from rbank_es.models.lm_request import LmRequest
@@ -170,7 +169,8 @@ class BoundedTransport:
 
     def stream(self, request: Any) -> BoundedResponse:
         """Send a request, and return its response as a bounded stream."""
-        return BoundedResponse(self._inner.stream(request), time.monotonic() + self._timeout_s)
+        deadline = AnswerDeadline(self._timeout_s, "the answer didn't end in time")
+        return BoundedResponse(self._inner.stream(request), deadline)
 
     def close(self) -> None:
         """Close all connections."""
@@ -180,9 +180,8 @@ class BoundedTransport:
 class BoundedResponse:
     """A streamed response. Iterating it raises `LmFailed` (response_too_long, timeout) beyond its limits."""
 
-    def __init__(self, inner: Any, deadline_s: float) -> None:
-        """Wrap a response; `deadline_s` is on the monotonic clock."""
-        self._inner, self._deadline_s = inner, deadline_s
+    def __init__(self, inner: Any, deadline: AnswerDeadline) -> None:
+        self._inner, self._deadline = inner, deadline
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -194,11 +193,7 @@ class BoundedResponse:
         self._inner.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        for piece in bounded(self._inner):
-            # `run_within` gave up at the deadline too, but its thread would go on to read.
-            if time.monotonic() > self._deadline_s:
-                raise failed("timeout", "the answer didn't end in time")
-            yield piece
+        return bounded(self._inner, self._deadline)
 
     def read(self) -> bytes:
         """Return all bytes. Raises `LmFailed` (response_too_long, timeout)."""

@@ -15,16 +15,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rbank_es import __version__, limits
+from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.vector_text import check_direction
-from rbank_es.models.answer_bounds import run_within
+from rbank_es.models.answer_bounds import AnswerDeadline, bounded, run_within
 from rbank_es.models.choice import LOOPBACK, check_address, check_model
 from rbank_es.models.model_call import RetryableFailure, wait_s
-from rbank_es.sparql.engines.retry import retry_after_s, utc_now
+from rbank_es.models.openai_model import refusal
+from rbank_es.models.server_http import connection_failures, server_client
 from rbank_es.system.error_hints import MODEL_HINTS
-from rbank_es.system.error_messages import foreign_words
 
 if TYPE_CHECKING:
     import httpx
@@ -41,7 +41,6 @@ _HINTS = MODEL_HINTS | {
     "response_too_long": "Check that the address is that of an embedding endpoint",
     "wrong_dimensions": "Vectors of one model have one size: give the model that the endpoint has now another name",
 }
-_STATUS = {401: "wrong_key", 403: "wrong_key", 402: "no_credit", 404: "unknown_model", 408: "timeout"}
 
 
 class EmbeddingChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,56 +132,26 @@ class EmbeddingEndpoint:
                 made = run_within(self.choice.timeout_s, lambda: self._once(sent, len(texts)))
                 return msgspec.structs.replace(made, attempts=attempts, duration_s=_since(began))
             except RetryableFailure as turned:
-                failure, pause_s = turned.failure, wait_s(attempts, turned.asked_s)
-            except LmFailed as given:
-                failure, pause_s = _failed(given.code, given.message), None
+                given, pause_s = turned.failure, wait_s(attempts, turned.asked_s)
+            except LmFailed as failure:
+                given, pause_s = failure, None
             if pause_s is None:
-                return EmbeddedBatch(failure=failure, attempts=attempts, duration_s=_since(began))
+                failed = _failed(given.code, given.message)
+                return EmbeddedBatch(failure=failed, attempts=attempts, duration_s=_since(began))
             self._sleep(pause_s)
 
     def _once(self, sent: bytes, count: int) -> EmbeddedBatch:
-        import httpx
-
-        end = time.monotonic() + self.choice.timeout_s
-        try:
-            with self._opened().stream("POST", f"{self.choice.base_url.rstrip('/')}/embeddings", content=sent) as found:
-                _check_length(found)
-                body = _bounded(found, end)
-        except httpx.TimeoutException:
-            raise _failed("timeout", "the endpoint fell silent") from None
-        except httpx.ConnectError as error:
-            raise RetryableFailure(
-                _failed("unreachable", f"the endpoint can't be reached: {foreign_words(error)}")
-            ) from None
-        except httpx.TransportError as error:
-            raise RetryableFailure(_failed("bad_response", f"the answer broke off: {foreign_words(error)}")) from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _failed("bad_response", f"the answer can't be read: {foreign_words(error)}") from None
+        deadline = AnswerDeadline(self.choice.timeout_s, "the answer didn't end in time")
+        self._client = self._client or server_client(self.choice.timeout_s, self._key)
+        url = f"{self.choice.base_url.rstrip('/')}/embeddings"
+        with connection_failures(), self._client.stream("POST", url, content=sent) as found:
+            body = b"".join(bounded(found.iter_raw(), deadline))
         if found.status_code != 200:
-            raise _refusal(found, body)
+            refused = refusal(found.status_code, found.headers, body, KEY_VARIABLE)
+            # What is neither an answer nor an error, such as a redirect, comes again.
+            again = isinstance(refused, RetryableFailure) and refused.failure.code != "bad_response"
+            raise refused if again or isinstance(refused, LmFailed) else refused.failure
         return read_answer(body, count)
-
-    def _opened(self) -> httpx.Client:
-        import httpx
-
-        if self._client is None:
-            # Compressed, a few bytes could expand to gigabytes.
-            headers = {
-                "User-Agent": f"rbank-es/{__version__}",
-                "Content-Type": "application/json",
-                "Accept-Encoding": "identity",
-            }
-            if self._key:
-                headers["Authorization"] = f"Bearer {self._key}"
-            connect_s = min(limits.LM_CONNECT_S, self.choice.timeout_s)
-            self._client = httpx.Client(
-                headers=headers,
-                timeout=httpx.Timeout(self.choice.timeout_s, connect=connect_s),
-                # A redirect or a proxy would take words and key to another place than was named.
-                follow_redirects=False,
-                trust_env=False,
-            )
-        return self._client
 
 
 def read_answer(body: bytes, count: int) -> EmbeddedBatch:
@@ -219,40 +188,6 @@ def _vector(numbers: Sequence[float]) -> array[float]:
     made = array("f", numbers)
     check_direction(made)
     return made
-
-
-def _check_length(response: httpx.Response) -> None:
-    length = response.headers.get("content-length", "")
-    if length.isascii() and length.isdigit() and int(length[:20]) > limits.EMBEDDING_RESPONSE_BYTES:
-        raise _too_long()
-
-
-def _bounded(response: httpx.Response, end: float) -> bytes:
-    pieces, left = [], limits.EMBEDDING_RESPONSE_BYTES
-    for piece in response.iter_raw():
-        # `run_within` gave up at the end too, but its thread would go on to read.
-        if time.monotonic() > end:
-            raise _failed("timeout", "the answer didn't end in time")
-        left -= len(piece)
-        if left < 0:
-            raise _too_long()
-        pieces.append(piece)
-    return b"".join(pieces)
-
-
-def _too_long() -> LmFailed:
-    return _failed("response_too_long", f"the answer has more than {limits.EMBEDDING_RESPONSE_BYTES:,} bytes")
-
-
-def _refusal(response: httpx.Response, body: bytes) -> LmFailed | RetryableFailure:
-    status = response.status_code
-    said = " ".join(redact(body.decode("utf-8", "replace"), secrets()).split())[: limits.ENDPOINT_MESSAGE_CHARS]
-    message = f"the endpoint answered with HTTP {status}{': ' if said else ''}{said}"
-    if status == 429:
-        return RetryableFailure(_failed("rate_limited", message), retry_after_s(response.headers, utc_now()))
-    if status >= 500:
-        return RetryableFailure(_failed("server_error", message), retry_after_s(response.headers, utc_now()))
-    return _failed(_STATUS.get(status, "refused" if status >= 400 else "bad_response"), message)
 
 
 def _failed(code: str, message: str) -> LmFailed:

@@ -7,13 +7,12 @@ with a code. It connects to the address that a person named, or OpenAI's, and no
 from __future__ import annotations
 
 import json
-import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from rbank_es import __version__, limits
+from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.limits import reply_limits
 from rbank_es.models.answer_bounds import AnswerDeadline, Result, bounded, run_within
@@ -31,6 +30,7 @@ from rbank_es.models.model_call import (
     failed,
     said_by,
 )
+from rbank_es.models.server_http import connection_failures, server_client
 from rbank_es.sparql.engines.retry import retry_after_s, utc_now
 from rbank_es.system.error_messages import foreign_words
 from rbank_es.system.token_estimate import estimated_tokens
@@ -94,7 +94,7 @@ class OpenAiModel:
         """Keep the parts; nothing is sent. `name` is the model's at the server; `variable` names the key in errors."""
         self._choice, self._name, self._address = choice, name, address
         self._variable = variable
-        self.client = _client(choice.timeout_s, key)
+        self.client = server_client(choice.timeout_s, key)
         self._others: Model | None = None
         # OpenAI lets only verified organisations stream some of its models.
         self._streams = address is not None
@@ -172,21 +172,9 @@ class OpenAiModel:
         import httpx
 
         url = f"{(self._address or ADDRESS).rstrip('/')}/chat/completions"
-        try:
-            timeout = httpx.Timeout(deadline.left_s, connect=min(limits.LM_CONNECT_S, self._choice.timeout_s))
-            with self.client.stream("POST", url, content=sent, timeout=timeout) as found:
-                body, cut = self._read(found, deadline)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            unreachable = failed("unreachable", f"the model's server can't be reached{said_by(foreign_words(error))}")
-            raise (RetryableFailure(unreachable) if isinstance(error, httpx.ConnectError) else unreachable) from error
-        except httpx.TimeoutException as error:
-            raise failed("timeout", "the model's server fell silent") from error
-        except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
-            raise RetryableFailure(
-                failed("bad_response", f"the answer broke off{said_by(foreign_words(error))}")
-            ) from error
-        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            raise failed("unreachable", f"the connection failed{said_by(foreign_words(error))}") from error
+        timeout = httpx.Timeout(deadline.left_s, connect=min(limits.LM_CONNECT_S, self._choice.timeout_s))
+        with connection_failures(), self.client.stream("POST", url, content=sent, timeout=timeout) as found:
+            body, cut = self._read(found, deadline)
         if not 200 <= found.status_code < 300:
             raise refusal(found.status_code, found.headers, body, self._variable)
         response, ended = read_completion(body, self._name, self._variable)
@@ -195,12 +183,12 @@ class OpenAiModel:
     def _read(self, found: httpx.Response, deadline: AnswerDeadline) -> tuple[bytes, str]:
         """Return the body of a whole answer, and why a streamed one was left before its end; empty if it wasn't."""
         if not (found.is_success and found.headers.get("content-type", "").startswith("text/event-stream")):
-            body = b"".join(_until(deadline, found))
+            body = b"".join(bounded(found.iter_raw(), deadline))
             # It went without a word over what was asked for.
             self._streams &= not found.is_success
             return body, ""
         stream, timeout_s = CompletionStream(), self._choice.timeout_s
-        for piece in _until(deadline, found):
+        for piece in bounded(found.iter_raw(), deadline):
             began = stream.began
             _of_stream(partial(stream.feed, piece))
             if stream.began and not began:
@@ -244,32 +232,6 @@ def _messages_of(message: LmMessage) -> list[dict[str, Any]]:
 
 def _joined(parts: list[dict[str, Any]]) -> str:
     return "".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
-
-
-def _client(timeout_s: float, key: str | None) -> httpx.Client:
-    import httpx
-
-    # Refuse compression: a few bytes could expand to gigabytes.
-    headers = {"User-Agent": f"rbank-es/{__version__}", "Content-Type": "application/json"}
-    headers["Accept-Encoding"] = "identity"
-    if key:
-        headers["Authorization"] = f"Bearer {key}"
-    return httpx.Client(
-        headers=headers,
-        timeout=httpx.Timeout(timeout_s, connect=min(limits.LM_CONNECT_S, timeout_s)),
-        # The system's certificates, which companies add to; a redirect or a proxy would take words and key elsewhere.
-        verify=ssl.create_default_context(),
-        follow_redirects=False,
-        trust_env=False,
-    )
-
-
-def _until(deadline: AnswerDeadline, response: httpx.Response) -> Iterator[bytes]:
-    """Yield the pieces of an answer. Raises `LmFailed` (timeout, response_too_long)."""
-    for piece in bounded(response.iter_raw()):
-        # `run_within` gave up at the end too, but its thread would go on to read.
-        deadline.check()
-        yield piece
 
 
 def _of_stream(read: Callable[[], Result]) -> Result:

@@ -20,10 +20,11 @@ from rbank_es import limits
 from rbank_es.errors import LimitExceeded, LmFailed, MissingExtra
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.limits import reply_limits
-from rbank_es.models.answer_bounds import bounded, run_within
+from rbank_es.models.answer_bounds import AnswerDeadline, bounded, run_within
 from rbank_es.models.choice import FUNCTION, LmChoice
 from rbank_es.models.live_model import address_of, live_model, openai_name
-from rbank_es.models.model_call import failed
+from rbank_es.models.model_call import RetryableFailure, failed
+from rbank_es.models.server_http import connection_failures
 from rbank_es.system.files import cache_folder, read_regular, write_replacing
 
 if TYPE_CHECKING:
@@ -163,33 +164,21 @@ def _loads(said: ServerWord) -> bool:
 
 
 def _asked(client: httpx.Client, address: str) -> ServerWord:
-    end = time.monotonic() + reply_limits.SERVER_LOOK_S
+    deadline = AnswerDeadline(reply_limits.SERVER_LOOK_S, "the model's server didn't say in time what it is")
     try:
-        status, models = _page(client, f"{address}/models", end)
-        _, props = _page(client, f"{address.removesuffix('/v1')}/props", end)
+        status, models = _page(client, f"{address}/models", deadline)
+        _, props = _page(client, f"{address.removesuffix('/v1')}/props", deadline)
+    except RetryableFailure as turned:
+        return ServerWord(failure=turned.failure)
     except LmFailed as failure:
         return ServerWord(failure=failure)
     return ServerWord(status, props, models)
 
 
-def _page(client: httpx.Client, url: str, end: float) -> tuple[int, Any]:
-    """Return the status of a page and its JSON, None where it has none. Raises `LmFailed` (unreachable, timeout)."""
-    import httpx
-
-    body = bytearray()
-    try:
-        with client.stream("GET", url, timeout=reply_limits.SERVER_LOOK_S) as found:
-            for piece in bounded(found.iter_raw()):
-                body += piece
-                # `run_within` gave up too, but its thread would go on to read.
-                if time.monotonic() > end:
-                    raise failed("timeout", "the model's server didn't say in time what it is")
-    except httpx.TimeoutException as error:
-        raise failed("timeout", "the model's server fell silent") from error
-    except httpx.ConnectError as error:
-        raise failed("unreachable", "the model's server can't be reached") from error
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-        raise failed("unreachable", "the connection to the model's server failed") from error
+def _page(client: httpx.Client, url: str, deadline: AnswerDeadline) -> tuple[int, Any]:
+    """Return the status of a page and its JSON, None where it has none. Raises as `connection_failures`."""
+    with connection_failures(), client.stream("GET", url, timeout=reply_limits.SERVER_LOOK_S) as found:
+        body = b"".join(bounded(found.iter_raw(), deadline))
     try:
         return found.status_code, json.loads(body) if found.status_code in (200, _UNAVAILABLE) else None
     except (ValueError, RecursionError):

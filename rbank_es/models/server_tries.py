@@ -20,9 +20,10 @@ from rbank_es.models.choice import LmChoice
 from rbank_es.models.completion_stream import CompletionStream
 from rbank_es.models.live_model import address_of, openai_name
 from rbank_es.models.lm_request import LmResponse
-from rbank_es.models.model_call import STOPPING, UNREADABLE, RetryableFailure, failed, said_by
+from rbank_es.models.model_call import STOPPING, UNREADABLE, RetryableFailure, failed
 from rbank_es.models.model_findings import Tried
 from rbank_es.models.openai_model import ADDRESS, OpenAiModel, read_completion, refusal
+from rbank_es.models.server_http import connection_failures
 
 if TYPE_CHECKING:
     import httpx
@@ -196,25 +197,16 @@ def _tried(name: str, kept: bool, detail: str, reply: _Reply) -> Tried:
 
 
 def _once(client: httpx.Client, url: str, sent: bytes, began: float) -> _Reply:
-    import httpx
-
     stream, whole, first_s = CompletionStream(), bytearray(), 0.0
-    try:
-        with client.stream("POST", url, content=sent) as found:
-            streamed = found.is_success and found.headers.get("content-type", "").startswith("text/event-stream")
-            for piece in bounded(found.iter_raw()):
-                if streamed:
-                    _feed(stream, piece)
-                else:
-                    whole += piece
-                if stream.began and not first_s:
-                    first_s = time.monotonic() - began
-    except httpx.ConnectError as error:
-        raise failed("unreachable", f"the model's server can't be reached{said_by(str(error))}") from error
-    except httpx.TimeoutException as error:
-        raise failed("timeout", "the model's server fell silent") from error
-    except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-        raise failed("bad_response", f"the connection broke{said_by(str(error))}") from error
+    with connection_failures(), client.stream("POST", url, content=sent) as found:
+        streamed = found.is_success and found.headers.get("content-type", "").startswith("text/event-stream")
+        for piece in bounded(found.iter_raw()):
+            if streamed:
+                _feed(stream, piece)
+            else:
+                whole += piece
+            if stream.began and not first_s:
+                first_s = time.monotonic() - began
     body = (stream.body() or b"") if streamed else bytes(whole)
     if not found.is_success:
         raise refusal(found.status_code, found.headers, body, "")

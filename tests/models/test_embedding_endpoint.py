@@ -143,7 +143,7 @@ def test_a_slow_answer_ends_in_time(behaviour: Behaviour) -> None:
 
 
 def test_a_huge_answer_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "EMBEDDING_RESPONSE_BYTES", 1_000)
+    monkeypatch.setattr(limits, "LM_RESPONSE_BYTES", 1_000)
     assert code(asked(flooding())[0]) == "response_too_long"
     chunked = answering(lambda body: body | {"padding": "x" * 5_000})
     assert code(asked(chunked)[0]) == "response_too_long"
