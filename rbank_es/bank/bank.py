@@ -33,17 +33,17 @@ from rbank_es.errors import BadInput, LimitExceeded, NotInBank
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.events.short_repr import Shown
-from rbank_es.log import Erasing, Erasure
+from rbank_es.log import Erasing
 from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
 from rbank_es.system.registry import Registry
-from rbank_es.system.shown_locator import shown_locator
 from rbank_es.system.text_cuts import cut_words
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.
 if TYPE_CHECKING:
     from rbank_es.answers.shared.moment import Moment
+    from rbank_es.bank.bank_erasure import BankErasure
     from rbank_es.bank.policy_record import PolicyInForce
     from rbank_es.bank.supposed_differences import WhatIf
     from rbank_es.law import State
@@ -196,22 +196,22 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         reason: str = "",
         by: str | None = None,
         dry_run: bool = False,
-    ) -> Erasure:
+    ) -> BankErasure:
         """Remove the texts of an event, an item or a run, or one text, and every text that holds the same words.
 
         Words are found in the forms that `rbank_es.log.sought_words` has; `not_sought` names the others. A text that is
         also the whole of a text of another run stays there, and so does a tag that other items have. Ids, numbers,
         times and lengths stay; heads noted before still verify. Read models are rebuilt, then all files are searched
-        again: see `residue`. What agents spooled for the bank is taken in before, unless it is a `dry_run`.
+        again: see `erasure.residue`. What agents spooled for the bank is taken in before, unless it is a `dry_run`.
         Raises `BadInput` unless exactly one target is named, `NotInBank` if it does not exist, `CannotWrite` for a
         spool that can't be read.
         """
+        from rbank_es.bank.bank_erasure import erase_from
+
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
         if len(given) != 1:
             raise BadInput("name exactly one thing to erase: event, item, run or text")
         if not dry_run:
             _SPOOLS.get("all")(self)
         what = Erasing(words=(text,)) if text else erasing_of(self.log, event, item, run)
-        erased = self.log.erase(what, reason=reason, by=by, dry_run=dry_run, rebuild=self.project)
-        relatives = tuple(msgspec.structs.replace(each, place=shown_locator(each.place)) for each in erased.relatives)
-        return msgspec.structs.replace(erased, relatives=relatives)
+        return erase_from(self, what, reason, by, dry_run)

@@ -171,12 +171,12 @@ def facts_of(state: State) -> BankFacts:
     )
 
 
-_ITEM_COLUMNS = ("id", "title", *ItemValues.__struct_fields__)
+ITEM_COLUMNS = ("id", "title", *ItemValues.__struct_fields__)
 
 
 def facts_at(view: View) -> BankFacts:
     """Return what a difference compares, of the read models at a position: the same as of the state there."""
-    rows = (dict(zip(_ITEM_COLUMNS, row, strict=True)) for row in view.pick("items", _ITEM_COLUMNS))
+    rows = (dict(zip(ITEM_COLUMNS, row, strict=True)) for row in view.pick("items", ITEM_COLUMNS))
     began = view.pick("runs", ("run", "outcome", "iterations"))
     verdicts = view.spans("verdicts", ("run", "purpose", "verdict"))
     return BankFacts(

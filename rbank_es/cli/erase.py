@@ -13,6 +13,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import read_text_file
+from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.hook_spool import opened_to_correct
 from rbank_es.cli.shared.output import echo, echo_json, echo_table, flush, format_size, on_terminal
 from rbank_es.errors import BadInput, CheckFailed, NotInBank
@@ -21,6 +22,7 @@ from rbank_es.system.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.bank.bank_erasure import BankErasure
     from rbank_es.log.protocol import Erasure, Place, Residue
 
 WHOLES: Registry[Callable[[Path], Path | None]] = Registry(
@@ -76,15 +78,16 @@ def erase(
             _check_whole_id(opened, item, run)
             raise
         if not as_json:
-            print_places(found)
+            print_places(found.erasure)
+            print_difference(found)
             _print_experiment(folder)
-        if dry_run or not (found.places or found.texts or found.remains):
-            _finish(opened.name, found, as_json, folder)
+        if dry_run or not _finds(found.erasure):
+            _finish(found, as_json, folder, dry_run)
             return
         _confirm(yes, as_json)
         done = opened.erase(**named, reason=reason)
-        _finish(opened.name, done, as_json, folder)
-        if done.residue is not None and done.residue.found:
+        _finish(done, as_json, folder, dry_run)
+        if (residue := done.erasure.residue) is not None and residue.found:
             click.get_current_context().exit(CheckFailed.exit_code)
 
 
@@ -205,24 +208,27 @@ def _print_residue(residue: Residue) -> None:
         echo("ids and names are never erased; if another process wrote the words meanwhile, erase again")
 
 
-def _finish(bank: str, found: Erasure, as_json: bool, experiment: str | None) -> None:
+def _finds(found: Erasure) -> bool:
+    return bool(found.places or found.texts or found.remains)
+
+
+def _finish(made: BankErasure, as_json: bool, experiment: str | None, dry_run: bool) -> None:
+    found = made.erasure
     if as_json:
-        facts: dict[str, Any] = msgspec.to_builtins(found)
-        appended = found.appended
-        echo_json(
-            {"bank": bank}
-            | facts
-            | {"experiment": experiment}
-            | {"appended": {"first": appended.first, "last": appended.last} if appended else None}
-        )
+        # `first_seq` and `last_seq` say where the record of it is.
+        echo_json(msgspec.structs.asdict(made) | {"erasure": _without_record(found), "experiment": experiment})
         return
-    if found.dry_run:
-        if found.places or found.texts or found.remains:
+    if dry_run:
+        if _finds(found):
             echo("nothing was erased")
         return
-    if found.appended:
-        echo(f"erased from {bank}: {count(len(found.places), 'place')}; recorded at position {found.appended.last:,}")
+    if made.recorded:
+        echo(f"erased from {made.bank}: {count(len(found.places), 'place')}; recorded at position {made.last_seq:,}")
     if found.remains:
         echo(f"removed what interrupted appends left: {', '.join(found.remains)}")
     if found.residue is not None:
         _print_residue(found.residue)
+
+
+def _without_record(found: Erasure) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(found).items() if name != "appended"}

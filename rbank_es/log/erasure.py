@@ -84,8 +84,8 @@ class Plan(NamedTuple):
 
     def carried_out(self, appended: Appended | None, remains: Mapping[str, int]) -> Plan:
         """Return the plan with the report of what was done; `appended` is None where no event held such a text."""
-        done = {"dry_run": False, "appended": appended, "remains": dict(remains)}
-        return self._replace(erasure=msgspec.structs.replace(self.erasure, **done))
+        done = msgspec.structs.replace(self.erasure, appended=appended, remains=dict(remains))
+        return self._replace(erasure=done)
 
 
 def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -> Plan:
@@ -123,7 +123,6 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
         tuple(sorted(search.keys)),
         tuple(sorted(search.facts)),
         short=sum(0 < len(text) < limits.NEEDLE_CHARS for text in words),
-        dry_run=True,
         shared=len(shared),
         searched=search.searched(),
     )

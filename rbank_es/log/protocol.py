@@ -180,7 +180,7 @@ class Residue(msgspec.Struct, frozen=True):
 
 
 class Erasure(msgspec.Struct, frozen=True):
-    """The texts that were erased, or with `dry_run` would be.
+    """The texts that were erased, or would be; `appended` is the record of it, None where nothing was recorded.
 
     `places` are texts inside events; `texts` keys of texts stored apart. `facts` are positions of events whose facts
     (ids, names) hold the same characters; facts are never erased. `short` counts texts too short to search for.
@@ -196,7 +196,6 @@ class Erasure(msgspec.Struct, frozen=True):
     texts: tuple[str, ...]
     facts: tuple[int, ...]
     short: int
-    dry_run: bool
     appended: Appended | None = None
     shared: int = 0
     remains: dict[str, int] = {}  # noqa: RUF012 - msgspec copies it

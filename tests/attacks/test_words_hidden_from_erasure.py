@@ -212,7 +212,7 @@ def test_a_text_that_is_merely_like_the_words_stays(bank: Bank, words: str, othe
 def test_words_that_are_escapes_are_found_unescaped_and_reported_as_alike(bank: Bank) -> None:
     """The one way in which other words are erased: the report names it before anything happens."""
     bank.append(NoteLogged(note="the vault & the <marigold>"))
-    would = bank.erase(text="the vault &amp; the &lt;marigold&gt;", dry_run=True)
+    would = bank.erase(text="the vault &amp; the &lt;marigold&gt;", dry_run=True).erasure
     assert [place.form for place in would.places] == ["alike"] and would.searched.forms == {"alike": 1}
 
 
@@ -220,7 +220,7 @@ def test_words_that_are_long_enough_only_just_are_found_unescaped(bank: Bank) ->
     bank.append(NoteLogged(note="about a&b <c>."))
     unescaped = "a&b <c>."
     assert len(unescaped) == limits.NEEDLE_CHARS
-    found = bank.erase(text="a&amp;b &lt;c&gt;.", dry_run=True)
+    found = bank.erase(text="a&amp;b &lt;c&gt;.", dry_run=True).erasure
     assert [place.form for place in found.places] == ["alike"]
 
 
@@ -231,7 +231,7 @@ def test_a_label_that_other_items_have_does_not_take_them_along() -> None:
         other = Item.make("counting", "group by class, then count", tags=("aggregation",))
         texts = [note("about marigold-secret"), note("aggregation is easy")]
         first = bank.append([extraction(mine), extraction(other), *texts]).first
-        report = bank.erase(item=mine.id)
+        report = bank.erase(item=mine.id).erasure
         assert [place.seq - first for place in report.places] == [0, 2] and report.shared == 1
         assert report.residue and not report.residue.found
 
@@ -244,7 +244,7 @@ def test_words_that_stand_in_one_field_of_an_item_only_are_searched_for(field: s
     item = Item(id="hidden", **({"tags": ()} | given))  # type: ignore[arg-type]
     with Bank.create("memory:") as bank:
         first = bank.append([extraction(item), note(f"it said {words!r}"), note("nothing")]).first
-        assert [place.seq - first for place in bank.erase(item="hidden").places] == [0, 1]
+        assert [place.seq - first for place in bank.erase(item="hidden").erasure.places] == [0, 1]
 
 
 def foreign_link(place: Path, outside: Path) -> Path:
@@ -267,7 +267,7 @@ def test_what_can_not_be_searched_is_neither_followed_nor_waited_for(
     with Bank.create(tmp_path / "bank") as bank:
         bank.append(note(WORDS))
         made = make(tmp_path / "bank", outside)
-        residue = bank.erase(text=WORDS).residue
+        residue = bank.erase(text=WORDS).erasure.residue
     assert residue and not residue.found
     assert len(residue.unread) == 1 and str(made) in residue.unread[0]
     assert outside.read_text() == WORDS
@@ -278,7 +278,7 @@ def test_a_copy_in_a_file_that_is_not_the_banks_is_reported(tmp_path: Path) -> N
     with Bank.create(tmp_path / "bank") as bank:
         bank.append(note(WORDS))
         (tmp_path / "bank" / "notes.html").write_text(f"<p>{html.escape(WORDS)}</p>")
-        residue = bank.erase(text=WORDS).residue
+        residue = bank.erase(text=WORDS).erasure.residue
     assert residue and residue.found == {str(tmp_path / "bank" / "notes.html"): {"HTML": 1}}
 
 

@@ -96,7 +96,7 @@ def test_a_text_is_erased_however_deep_in_json_it_stands(tmp_path: Path, depth: 
         inside = json.dumps({"q": inside})
     with Bank.create(tmp_path / "bank") as bank:
         bank.append(ToolCalled(run="r", tool="t", arguments=json.dumps({"text": inside})))
-        assert len(bank.erase(text=SECRET).places) == 1
+        assert len(bank.erase(text=SECRET).erasure.places) == 1
 
 
 def test_a_run_that_is_called_like_a_time_can_be_named(tmp_path: Path):

@@ -463,7 +463,7 @@ class TestCheckingAndErasing:
         named: dict[str, Any] = {"event": 13, "item": secret.id, "run": "r9", "text": SECRET}
         would = lively.erase(**{how: named[how]}, dry_run=True)
         did = lively.erase(**{how: named[how]}, reason="asked for")
-        assert would.places == did.places and did.appended is not None
+        assert would.erasure.places == did.erasure.places and did.recorded and not would.recorded
         if how == "item":  # its words are a sentence; what else holds a part of it is not meant
             lively.erase(text=SECRET)
         else:
@@ -502,7 +502,7 @@ class TestCheckingAndErasing:
         for named, error in wrong:
             with pytest.raises(error):
                 lively.erase(**named)
-        assert lively.erase(text="words that stand nowhere").places == ()
+        assert lively.erase(text="words that stand nowhere").erasure.places == ()
         assert lively.head() == before
 
 

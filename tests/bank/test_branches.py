@@ -59,8 +59,10 @@ def test_banks_in_memory_are_forked_and_know_each_other() -> None:
         parent.append(note('"the words of a secret"'))
         fork = parent.fork("memory:fork-of-it", by="me")
         assert fork.log.ancestors() == (Ancestor(parent.id, 3),) and fork.name == "fork-of-it"
-        assert [each.place for each in fork.erase(event=3, dry_run=True).relatives] == ["memory:parent-of-forks"]
-        assert [each.bank for each in parent.erase(event=3).relatives] == [fork.id]
+        assert [each.place for each in fork.erase(event=3, dry_run=True).erasure.relatives] == [
+            "memory:parent-of-forks"
+        ]
+        assert [each.bank for each in parent.erase(event=3).erasure.relatives] == [fork.id]
         assert parent.check().texts_erased == 1 and fork.check().texts_erased == 0
         with pytest.raises(BankExists):
             parent.fork("memory:fork-of-it")

@@ -29,7 +29,7 @@ def test_erase_leaves_no_byte_and_the_heads_hold(place: Path) -> None:
     head = run("verify", "notes", "--json", cwd=place).json["head"]
     item = Item.make_id(ITEM["title"], ITEM["content"])
     done = run("erase", "notes", "--item", item, "--reason", "asked for", "--yes", "--json", cwd=place).json
-    assert done["places"] and done["appended"]
+    assert done["erasure"]["places"] and done["recorded"] and done["items"][0]["after"]["erased"]
     for path in (place / "logs" / "notes").rglob("*"):
         assert not path.is_file() or ITEM["content"].encode() not in path.read_bytes(), path
     assert run("verify", "notes", "--head", head, "--json", cwd=place).json["texts_erased"] == 1
@@ -51,7 +51,10 @@ def test_erase_of_a_run_says_what_other_runs_keep_and_which_of_them_lose_texts(p
     assert "stays: 1 text in other runs that have the same" in listed
     assert "1 other run loses texts, and can't be run again: second" in listed
     done = run("erase", "notes", "--run", "first", "--yes", "--json", cwd=place).json
-    assert (done["shared"], {entry["run"] for entry in done["places"]}) == (1, {"first", "second"})
+    assert (done["erasure"]["shared"], {entry["run"] for entry in done["erasure"]["places"]}) == (
+        1,
+        {"first", "second"},
+    )
     told = (place / "logs" / "notes").glob("*.jsonl")
     stored = b"".join(path.read_bytes() for path in told)
     assert stored.count(b"Which berths are taken?") == 1 and b"Berths three" not in stored
@@ -85,7 +88,7 @@ def test_erase_in_a_bank_of_an_experiment_names_the_folder_around_it(place: Path
             run("erase", str(folder / bank), *erased, cwd=place).out.split()
         )
     said = run("erase", str(folder / "elsewhere/with/o0-r0"), *erased, "--json", cwd=place).json
-    assert said["experiment"] is None and "pages" in said["not_reached"]
+    assert said["experiment"] is None and "pages" in said["erasure"]["not_reached"]
 
 
 def test_erase_needs_exactly_one_thing(place: Path) -> None:
@@ -117,5 +120,5 @@ def test_erase_reports_what_it_searched_and_fails_if_words_are_left(place: Path)
     left = place / "logs" / "notes" / "left.txt"
     left.write_text(words)
     done = run("erase", "notes", "--text", "secret.txt", "--yes", "--json", cwd=place, code=1)
-    assert done.json["residue"]["found"] == {"logs/notes/left.txt": {"plain": 1}}
-    assert done.json["searched"]["forms"] == {"escaped": 1, "plain": 1}
+    assert done.json["erasure"]["residue"]["found"] == {"logs/notes/left.txt": {"plain": 1}}
+    assert done.json["erasure"]["searched"]["forms"] == {"escaped": 1, "plain": 1}

@@ -99,7 +99,9 @@ def test_erase_names_forks_and_parents(place: Path) -> None:
     said = run("erase", "notes", "--text", "words.txt", "--dry-run", cwd=place).out
     assert f"may still hold it: {place / 'logs' / 'trial'} (the same log up to position 10)" in said
     run("erase", "trial", "--text", "words.txt", "--yes", cwd=place)
-    relatives = run("erase", "notes", "--text", "words.txt", "--dry-run", "--json", cwd=place).json["relatives"]
+    relatives = run("erase", "notes", "--text", "words.txt", "--dry-run", "--json", cwd=place).json["erasure"][
+        "relatives"
+    ]
     assert str(place / "logs" / "trial") in [each["place"] for each in relatives]
     run("verify", "trial", "--parent", "notes", cwd=place)
     assert WORDS in run("log", "notes", cwd=place).out and WORDS not in run("log", "trial", cwd=place).out

@@ -230,7 +230,9 @@ def test_what_writes_takes_whole_ids(three: Path, capsysbinary: Printed) -> None
         assert main(line) == 2 and "write the whole id" in capsysbinary.readouterr().err.decode()
     judged = printed(capsysbinary, "judge", "run", bank, "ab-1", "--judge", "checks", "--dry-run")
     assert [each["run"] for each in (*judged["runs"], *judged["unjudged"])] == ["ab-1"]
-    assert {place["run"] for place in printed(capsysbinary, "erase", bank, "--run", "ba", "--yes")["places"]} == {"ba"}
+    assert {
+        place["run"] for place in printed(capsysbinary, "erase", bank, "--run", "ba", "--yes")["erasure"]["places"]
+    } == {"ba"}
 
 
 def test_an_ambiguous_or_unknown_id_names_those_that_it_could_be(three: Path, capsysbinary: Printed) -> None:

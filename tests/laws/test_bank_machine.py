@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
+from rbank_es.bank.bank_difference import Difference, difference, difference_as
 from rbank_es.errors import BadInput, BadPolicy, NotInBank, PositionConflict
 from rbank_es.events import (
     Erased,
@@ -314,31 +316,33 @@ class BankMachine(RuleBasedStateMachine):
     def erase_item(self, item: str) -> None:
         """An item's texts go, where it was ever extracted."""
         try:
-            erasure = self.bank.erase(item=item, reason="asked for")
+            self.erase(self.bank, item=item)
         except NotInBank:
             return
-        self.was_erased(erasure.appended is not None)
 
     @precondition(lambda self: self.bank.position > 2)
     @rule(share=shares)
     def erase_event(self, share: float) -> None:
         """An event's texts go."""
-        erasure = self.bank.erase(event=1 + int(share * (self.bank.position - 1)))
-        self.was_erased(erasure.appended is not None)
+        self.erase(self.bank, event=1 + int(share * (self.bank.position - 1)))
 
     @rule(words=st.lists(st.sampled_from(WORDS), min_size=3, max_size=5).map(" ".join))
     def erase_words(self, words: str) -> None:
         """A text goes wherever it stands."""
         try:
-            erasure = self.banks[1].erase(text=words)
+            self.erase(self.banks[1], text=words)
         except BadInput:
             return
-        self.was_erased(erasure.appended is not None)
         stored = b"".join(path.read_bytes() for path in self.place.rglob("*") if path.is_file())
         assert words.encode() not in stored
 
-    def was_erased(self, recorded: bool) -> None:
-        if recorded:
+    def erase(self, bank: Bank, **named: Any) -> None:
+        """The difference is that of the states before and after, and a dry run foretells it."""
+        before = bank.state()
+        would, did = bank.erase(**named, dry_run=True), bank.erase(**named, reason="asked for")
+        assert difference_as(Difference, did) == difference(bank.name, before, bank.state())
+        assert replace(would, recorded=did.recorded, erasure=did.erasure) == did
+        if did.recorded:
             self.texts_gone = True
             self.told.append([self.bank.log.read(after=self.bank.position - 1).__next__().id])
             self.noted.append(self.bank.head())

@@ -141,7 +141,7 @@ def test_what_an_extraction_composed_is_erased_with_the_answer_and_earlier_heads
         bank.remember(item.title, item.content, src="success", runs=["r1"])
         bank.project()
         noted = [bank.head(position) for position in range(1, bank.position + 1)]
-        erasure = bank.erase(text=words)
+        erasure = bank.erase(text=words).erasure
         assert NORMALISED in erasure.searched.forms and erasure.residue is not None and not erasure.residue.found
         assert bank.check(noted=noted).texts_erased == len(erasure.places) == 2
     held = b"".join(path.read_bytes() for path in (tmp_path / "bank").rglob("*.jsonl"))

@@ -185,7 +185,7 @@ def check(text: str, more: Callable[[Bank, Path], Iterator[Event]], ways_of: Cal
             bank.project()
             noted = [bank.head(seq) for seq in range(bank.position + 1)]
             assert any(form in stored(bank, place) for form in forms)
-            report = bank.erase(text=text)
+            report = bank.erase(text=text).erasure
             assert report.residue and not report.residue.found and not report.residue.unread
             left = stored(bank, place)
             assert not [form for form in forms if form in left]

@@ -91,7 +91,7 @@ def test_a_run_that_was_erased_leaves_the_others_as_they_were(tmp_path: Path, ta
     erased, other = RUNS[2], RUNS[3]
     with Bank.open(copy_in(tmp_path) / "logs" / "sample", unsafe_no_sync=True) as bank:
         own = next(event.task for event in bank.events(run=erased, resolve=True))  # type: ignore[attr-defined]
-        assert {place.run for place in bank.erase(run=erased).places} == {erased}
+        assert {place.run for place in bank.erase(run=erased).erasure.places} == {erased}
         assert not [
             path for path in Path(bank.place).rglob("*") if path.is_file() and own.encode() in path.read_bytes()
         ]

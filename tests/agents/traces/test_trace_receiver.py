@@ -366,7 +366,7 @@ def test_an_erasure_reaches_what_waits_in_the_spool(by_command: bool, tmp_path: 
         assert "erased from bank" in run("erase", place, "--text", secret, "--yes", cwd=tmp_path).out
     with Bank.open(place) as bank:
         if not by_command:
-            assert bank.erase(text=words).residue is not None
+            assert bank.erase(text=words).erasure.residue is not None
         assert spool.size()[:2] == (0, 0) and len(bank.runs().rows) == 2
     held = [*Path(place).rglob("*"), *spool_of(place).folder.glob("*")]
     assert not any(words.encode() in path.read_bytes() for path in held if path.is_file())
