@@ -20,7 +20,7 @@ from rbank_es.executors.run_step import Fault, RunStep, repeated_by
 from rbank_es.executors.shown_steps import advice, had_already
 from rbank_es.executors.sub_calls import sub_calls
 from rbank_es.executors.tool_call import SUBMIT, CallOutcome, call_tool, failed_call, json_text
-from rbank_es.executors.tool_schema import MANUAL_TOOL, SUBMIT_TOOL, rare_tools, tool_schemas
+from rbank_es.executors.tool_schema import MANUAL_TOOL, SUBMIT_TOOL, call_schema, rare_tools, tool_schemas
 from rbank_es.limits import reply_limits
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.lm_request import CUT, LmMessage, LmResponse, Tool
@@ -64,8 +64,9 @@ class Tools(Executor):
         rare = _RARE.format(names=names) if names else ""
         system = _INSTRUCTIONS.format(subcalls=limits.subcalls, rare=rare, context=context)
 
-        def ask(messages: list[LmMessage], offered: Sequence[Tool], forced: bool) -> LmResponse:
-            return lms.converse("agent", system, messages, offered, forced=forced, **self.sampling)
+        def ask(messages: list[LmMessage], offered: Sequence[Tool], forced: Sequence[Tool]) -> LmResponse:
+            schema = call_schema(forced) if forced else None
+            return lms.converse("agent", system, messages, offered, forced=forced, schema=schema, **self.sampling)
 
         run = _Conversation(task, tools, more, recorder, limits, ask)
         for _ in range(limits.iterations):
@@ -87,7 +88,7 @@ class _Conversation:
         more: dict[str, Callable[..., Any]],
         recorder: Recorder,
         limits: RunLimits,
-        ask: Callable[[list[LmMessage], Sequence[Tool], bool], LmResponse],
+        ask: Callable[[list[LmMessage], Sequence[Tool], Sequence[Tool]], LmResponse],
     ) -> None:
         self._functions: dict[str, Callable[..., Any]] = {**tools.functions, **more}
         self._tools, self._more = tools, more
@@ -98,6 +99,7 @@ class _Conversation:
         self._turns: list[Turn | tuple[()]] = []
         self._left_out = 0
         self._explained = ""
+        self._without_calls = 0
         self._may_require = True
         if told := self._advice():
             self._task = f"{task}\n\n{told}"
@@ -105,7 +107,7 @@ class _Conversation:
     def step(self) -> Submission | None:
         """Take a step: ask, make the calls, record them. Return what was submitted."""
         index = self._recorder.next_step()
-        given = self._ask(tool_schemas(self._tools, self._more, self._asked))
+        given = self._ask()
         if isinstance(given, Unreadable):
             self._explain(index, given)
             return None
@@ -136,7 +138,7 @@ class _Conversation:
 
     def forced(self) -> Any:
         """Return the fields of the answer that is asked for at a limit, or `Unreadable`."""
-        given = self._ask([SUBMIT_TOOL], _FORCED)
+        given = self._ask(_FORCED)
         if isinstance(given, Unreadable):
             return given
         submits = (each for each in calls_of(given, self._functions) if each.name.upper() == SUBMIT and not each.wrong)
@@ -171,6 +173,7 @@ class _Conversation:
         self._recorder.step(RunStep(index=index, reasoning=given.reply, output=told, fault=given.code))
         # Its words are not shown to it, because models say again what they read of themselves.
         self._turns.append(())
+        self._without_calls += given.code == "unreadable"
         self._explained = "\n\n".join(filter(None, (told, self._advice())))
 
     def _remember(self, turn: Turn) -> None:
@@ -189,12 +192,12 @@ class _Conversation:
 
     # ---------------------------------------------------------------- requests
 
-    def _ask(self, offered: Sequence[Tool], told: str = "") -> LmResponse | Unreadable:
+    def _ask(self, told: str = "") -> LmResponse | Unreadable:
         """Ask the model about the conversation so far; for its answer, where it is `told` to give it."""
 
         def ask_with(left_out: int) -> LmResponse | Unreadable:
             try:
-                given = self._request(self._messages(left_out, told), offered, bool(told))
+                given = self._request(self._messages(left_out, told), [SUBMIT_TOOL] if told else [])
             except LmFailed as failure:
                 if failure.code not in NO_ANSWER:
                     raise
@@ -208,16 +211,22 @@ class _Conversation:
         given, self._left_out = ask_shortened(ask_with, self._left_out, len(self._turns), self._recorder.giving_way)
         return given
 
-    def _request(self, messages: list[LmMessage], offered: Sequence[Tool], forced: bool) -> LmResponse:
-        """Make a request; behind a reply that called no tool, the model has to call one, if its server takes that."""
-        required = self._may_require and bool(self._explained)
+    def _request(self, messages: list[LmMessage], forced: Sequence[Tool]) -> LmResponse:
+        """Make a request; the model has to call one of the tools that are `forced`, if there are any.
+
+        It has to call any behind a reply that called none, and from the second such reply on, if its server takes that.
+        """
+        offered = tool_schemas(self._tools, self._more, self._asked)
+        required = bool(self._explained) or self._without_calls >= reply_limits.WITHOUT_CALLS
+        if forced or not (required and self._may_require):
+            return self._converse(messages, offered, forced)
         try:
-            return self._converse(messages, offered, forced or required)
+            return self._converse(messages, offered, offered)
         except LmFailed as failure:
-            if forced or not required or failure.code != "refused":
+            if failure.code != "refused":
                 raise
-            self._may_require = False
-            return self._converse(messages, offered, False)
+        self._may_require = False
+        return self._converse(messages, offered, ())
 
     def _messages(self, left_out: int, told: str) -> list[LmMessage]:
         """Return the conversation without its first turns: a call is never without its answer."""

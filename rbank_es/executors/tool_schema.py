@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from rbank_es.executors.tool_call import SUBMIT
-from rbank_es.models.lm_request import Tool
+from rbank_es.models.lm_request import JsonSchema, Tool
 from rbank_es.tools.runtime.manual_text import one_line
 from rbank_es.tools.runtime.toolbox import Toolbox
 
@@ -45,6 +45,18 @@ ANSWER_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 """The JSON schema of an answer that is forced; strict ones require every field."""
+
+
+def call_schema(tools: Sequence[Tool]) -> JsonSchema:
+    """Return the JSON schema of a call of one of these tools, as most templates write calls."""
+    named = {tool["name"]: ANSWER_SCHEMA if tool is SUBMIT_TOOL else tool["parameters"] for tool in tools}
+    return {"anyOf": [_call_of(name, arguments) for name, arguments in named.items()]}
+
+
+def _call_of(name: str, arguments: JsonSchema) -> JsonSchema:
+    properties = {"name": {"type": "string", "enum": [name]}, "arguments": arguments}
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
 
 _EXPLAINED = re.compile(r" (?:Args|Returns|Example): ")
 

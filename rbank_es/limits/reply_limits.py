@@ -14,6 +14,9 @@ EXTRACTOR_REPLY_TOKENS = 2_048
 JUDGE_REPLY_TOKENS = 512
 # Calls of tools that one reply may have: more were only seen of models that repeat one until their bound.
 REPLY_CALLS = 16
+# Replies without a call behind which every further step has to be one: of models that explain themselves after a call,
+# each further explanation would cost a step.
+WITHOUT_CALLS = 2
 # Letters of a tool's name in the chat protocol; a request with a longer one is refused.
 TOOL_NAME_CHARS = 64
 # Seconds for what a server says of itself: it reads no prompt for that, and a loop waits for it before its first run.

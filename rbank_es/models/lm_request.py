@@ -85,9 +85,14 @@ class LmRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         parameters: Settings,
         *,
         forced: bool = False,
+        schema: JsonSchema | None = None,
     ) -> LmRequest:
-        """Return the request of a conversation with tools; with `forced`, the model has to call one. Raises as `of`."""
-        config = config_of(model, parameters) | ({"tool_choice": {"mode": "required"}} if forced else {})
+        """Return the request of a conversation with tools; with `forced`, the model has to call one. Raises as `of`.
+
+        With a `schema`, it has to write the call as JSON that keeps it. The tools stay in the prompt.
+        """
+        mode = {"tool_choice": {"mode": "none" if schema is not None else "required"}} if forced else {}
+        config = {**config_of(model, parameters), **mode, **_format(schema)}
         made = cls(model=model, messages=[*messages], system=system, tools=[*tools], config=config)
         return msgspec.convert(_encodable(msgspec.to_builtins(made)), cls)
 

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.event import Settings, Timer
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _OF_SCHEMA = re.compile(r"response_format|schema|grammar|structured", re.IGNORECASE)
 """Words with which a server refuses a JSON schema."""
+
+Asked = TypeVar("Asked")
 
 ModelFor = Callable[[Role, LmChoice], "Model | LmEngine | Complete"]
 """Returns the model of a role where it is neither live nor scripted: a recorded one, an engine, or a function."""
@@ -116,14 +118,18 @@ class Lms:
         it is asked without from then on. Other arguments as of `lm`. Raises `LmFailed`, and `BadInput` for parameters
         that the model does not accept.
         """
+        return self._by_schema(role, schema, lambda kept: self._reply(role, messages, temperature, rollout_id, kept))
+
+    def _by_schema(self, role: Role, schema: JsonSchema | None, ask: Callable[[JsonSchema | None], Asked]) -> Asked:
+        """Ask with the schema where the server keeps one, and without where not, or once it refuses it."""
         kept = schema if self.keeps_schemas(role) else None
         try:
-            return self._reply(role, messages, temperature, rollout_id, kept)
+            return ask(kept)
         except LmFailed as failure:
             if kept is None or failure.code != "refused" or not _OF_SCHEMA.search(failure.message):
                 raise
         self._without_schema.add(self.choice(role).name)
-        return self._reply(role, messages, temperature, rollout_id, None)
+        return ask(None)
 
     def keeps_schemas(self, role: Role) -> bool:
         """Return whether a role's model is asked for JSON by a schema where a caller has one."""
@@ -164,17 +170,28 @@ class Lms:
         messages: Sequence[LmMessage],
         tools: Sequence[Tool],
         *,
-        forced: bool = False,
+        forced: Sequence[Tool] = (),
+        schema: JsonSchema | None = None,
         temperature: float | None = None,
         rollout_id: int | None = None,
     ) -> LmResponse:
-        """Return the model's response to a conversation with tools; with `forced`, it has to call one. Loads no dspy.
+        """Return the model's response to a conversation with tools; it has to call one of `forced`. Loads no dspy.
 
-        Arguments and errors as of `ask`. The calls are parts of the response, as the model wrote them.
+        Arguments and errors as of `ask`. The calls are parts of the response, as the model wrote them; one that is
+        forced where the server keeps a `schema` is an object of it in the text, because some servers ignore without a
+        word that a call is required.
         """
-        engine, given = self._engine(role, temperature, rollout_id)
-        name = self.choice(role).name
-        return engine.complete(LmRequest.with_tools(name, system, messages, tools, given, forced=forced))
+
+        def ask(kept: JsonSchema | None) -> LmResponse:
+            engine, given = self._engine(role, temperature, rollout_id, by_schema=kept is not None)
+            name = self.choice(role).name
+            # By a schema the others stay in the prompt, of which the server has kept the beginning.
+            offered = forced if forced and kept is None else tools
+            return engine.complete(
+                LmRequest.with_tools(name, system, messages, offered, given, forced=bool(forced), schema=kept)
+            )
+
+        return self._by_schema(role, schema if forced else None, ask)
 
     def lm(self, role: Role, *, temperature: float | None = None, rollout_id: int | None = None) -> LM:
         """Return a `dspy.LM` without cache and retries of its own. Its calls raise `LmFailed`.

@@ -1,4 +1,4 @@
-"""The answer that is forced at a limit: an object by a JSON schema where the server keeps it, else the usual form."""
+"""An answer, or a call of a tool, that is forced: an object by a JSON schema where the server keeps it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ from rbank_es.rerun.execution import rerun  # noqa: E402
 from tests.executors.runs import answer, call, code  # noqa: E402
 from tests.loop.loops import HEIGHT, TASKS, looped  # noqa: E402
 from tests.models import openai_server as says  # noqa: E402
-from tests.models.openai_server import Reply, openai_server  # noqa: E402
+from tests.models.openai_server import Reply, calling, openai_server  # noqa: E402
 from tests.models.test_server_look import LLAMA_MODELS, LLAMA_PROPS  # noqa: E402
 from tests.models.test_whole_runs import settings  # noqa: E402
 from tests.rerun.banks import shipped  # noqa: E402
 
 OBJECT = json.dumps({"answer": "45 metres", "sparql": HEIGHT, "evidence": ["results_0"]})
-STEPS = {"react": call("sparql_schema"), "scratchpad": code("print(1)"), "rlm": code("print(1)")}
+TOOLS_OBJECT = json.dumps({"name": "SUBMIT", "arguments": json.loads(OBJECT)})
+STEPS: dict[str, Reply] = {
+    "react": call("sparql_schema"),
+    "scratchpad": code("print(1)"),
+    "rlm": code("print(1)"),
+    "tools": calling(("sparql_schema", {})),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -45,18 +51,42 @@ def forced(place: Path, executor: str, replies: list[Reply], **pages: Any) -> tu
         [end] = [event for event in events if isinstance(event, RunFinished)]
         assert len(calls) == len(server.requests)
         # The interpreter of this test describes itself otherwise than the sandbox of a rerun.
-        assert executor != "react" or rerun(bank, end.run, ontologies=shipped()).difference is None
+        assert executor in ("rlm", "scratchpad") or rerun(bank, end.run, ontologies=shipped()).difference is None
     return end, calls, server.requests
 
 
 @pytest.mark.parametrize("executor", STEPS)
 def test_where_the_server_keeps_a_schema_the_answer_is_an_object_of_it(tmp_path: Path, executor: str) -> None:
-    end, calls, requests = forced(tmp_path / "bank", executor, [OBJECT], props=LLAMA_PROPS, models=LLAMA_MODELS)
+    reply = TOOLS_OBJECT if executor == "tools" else OBJECT
+    end, calls, requests = forced(tmp_path / "bank", executor, [reply], props=LLAMA_PROPS, models=LLAMA_MODELS)
     assert (end.outcome, end.answer, end.sparql) == ("forced_at_limit", "45 metres", HEIGHT)
     assert json.loads(str(end.evidence)) == {"keys": ["results_0"]}
     assert ["response_format" in each for each in requests] == [False, True], "steps keep their form"
     assert [each.parameters.get("response_format") for each in calls] == [None, "json_schema"]
-    assert requests[1]["response_format"]["json_schema"]["schema"]["required"] == ["answer", "sparql", "evidence"]
+    schema = requests[1]["response_format"]["json_schema"]["schema"]
+    assert '"required": ["answer", "sparql", "evidence"]' in json.dumps(schema)
+    # So that the server reads nothing again.
+    assert requests[1].get("tools") == requests[0].get("tools")
+
+
+QUERY = json.dumps({"name": "sparql_query", "arguments": {"query": HEIGHT}})
+WORDS = "The query looks for the height of the light."
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_behind_words_a_call_is_an_object_of_a_schema(tmp_path: Path, refuses: bool) -> None:
+    """A server ignored that a call was required: a model that explained its first query in words went on to."""
+    refused = [says.error("400 Bad Request", "response_format is not supported")] if refuses else []
+    replies = [WORDS, *refused, QUERY, WORDS, TOOLS_OBJECT]
+    with openai_server(replies, props=LLAMA_PROPS, models=LLAMA_MODELS) as server, Bank.create(tmp_path) as bank:
+        asked = settings(server.url, executor="tools", judge="none", extract=False, iterations=6)
+        [result] = looped(bank, asked, TASKS[:1])
+        assert (result.outcome, result.answer) == ("submitted", "45 metres")
+        assert rerun(bank, result.run, ontologies=shipped()).difference is None
+    found = [(each.get("tool_choice"), "response_format" in each) for each in server.requests]
+    free, by_schema, required = (None, False), ("none", True), ("required", False)
+    assert found == ([free, by_schema, required, free, required] if refuses else [free, by_schema, free, by_schema])
+    assert all(each["tools"] == server.requests[0]["tools"] for each in server.requests)
 
 
 def test_a_server_that_refuses_the_schema_is_asked_in_the_usual_form(tmp_path: Path) -> None:

@@ -110,10 +110,10 @@ CHAT = [
 ]
 
 
-@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("forced", [[], [FIND]], ids=["free", "forced"])
 @pytest.mark.parametrize("name", ["words", "a tool", "arguments that are none", "two tools"])
 def test_a_conversation_with_tools_is_sent_and_recorded_as_by_dspys_client(
-    tmp_path: Path, name: str, forced: bool
+    tmp_path: Path, name: str, forced: list[Any]
 ) -> None:
     replies = {**REPLIES, "two tools": [message(content=None, tool_calls=[CALL, CALL])]}[name]
     arguments: Any = {"max_completion_tokens": 64, "stop": ("a", "b")}
@@ -129,7 +129,7 @@ def test_a_conversation_with_tools_is_sent_and_recorded_as_by_dspys_client(
         found.append((said, facts, whole(server)))
     assert found[0] == found[1]
     [sent] = found[0][2]
-    assert ("tool_choice" in sent) == forced and sent["messages"][2]["tool_calls"][0]["id"] == "s0001c001"
+    assert ("tool_choice" in sent) == bool(forced) and sent["messages"][2]["tool_calls"][0]["id"] == "s0001c001"
 
 
 @pytest.mark.parametrize(
