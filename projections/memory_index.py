@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from rbank_es.events import ConsolidationProposed
 from rbank_es.law.memory import MEMORY_HANDLERS
+from rbank_es.projections.indexed_terms import index_stems, index_words
 from rbank_es.projections.memory_tables import MEMORY_TABLES
 from rbank_es.projections.paged_view import PagedView
 from rbank_es.projections.projection import Projection
@@ -18,7 +19,6 @@ from rbank_es.projections.search_tables import (
     ACTIVE_TEXT_TABLES,
     POSTING_TABLES,
     index_active_texts,
-    index_words,
 )
 from rbank_es.projections.statement_tables import (
     LIKENESS_RULE,
@@ -26,7 +26,7 @@ from rbank_es.projections.statement_tables import (
     STATEMENT_TABLES,
     index_statements,
 )
-from rbank_es.projections.stem_tables import STEM_RULE, STEM_TABLES, index_stems
+from rbank_es.projections.stem_tables import STEM_RULE, STEM_TABLES
 from rbank_es.projections.stored_memory import StoredMemory
 from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.usage import COUNTED
@@ -133,7 +133,7 @@ SELECT kind, name, version, settings, from_seq AS since_seq FROM policy_choices 
 
 MEMORY_INDEX = Projection(
     name="memory_index",
-    version=5,
+    version=6,
     rules=(LIKENESS_RULE, STEM_RULE),
     title="Items, what became of them and why, and the full-text index over the active ones",
     memory=StoredMemory,

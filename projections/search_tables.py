@@ -22,6 +22,7 @@ import sys
 import zlib
 from array import array
 from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -45,6 +46,9 @@ LENGTHS_TEXTS = 512
 """Texts of a row of lengths: 2 kB, which an append writes again."""
 
 _PLACE_BITS = 32
+_CODE_BITS = 32
+_TEXT_HALF = int(sys.byteorder == "little")
+"""Where the text is in the two halves of a posting's number."""
 
 SET_BYTES, SET_TEXTS = BLOCK_TEXTS // 8, BLOCK_TEXTS // 32
 """Texts of a block that have a term are a set of so many bytes, a bit for each, from so many on: a list is longer."""
@@ -151,8 +155,8 @@ def recent_texts(connection: sqlite3.Connection, of: Terms) -> list[TermsOfText]
     ]
 
 
-def index_words(connection: sqlite3.Connection, after: int, upto: int) -> None:
-    """Take the words of new candidates into the postings: see `Projection.indexers`."""
+def fill_words(connection: sqlite3.Connection) -> None:
+    """Take the words of new candidates into the postings."""
     writer = PostingWriter(connection, "word")
     if writer.is_behind:
         with closing(Tokenizer()) as tokenizer:
@@ -257,21 +261,18 @@ class PostingWriter:
         """Add the postings of texts to lists of postings, and return these."""
         # By term, because to look up its number for each posting would take twice as long. In order of the texts,
         # because new terms are numbered in this order, whatever comes together in a block.
-        found: dict[str, tuple[Callable[[int], None], Callable[[int], None], array[int], array[int]]] = {}
+        found: defaultdict[str, list[int]] = defaultdict(list)
         for number, terms, own, codes in texts:
-            among = [_AMONG_PARTS + term for term in terms[own:]]
-            for key, code in zip([*terms[:own], *among] if among else terms, codes, strict=True):
-                known = found.get(key)
-                if known is None:
-                    new = array("I"), array("I")
-                    known = found[key] = new[0].append, new[1].append, *new
-                known[0](number)
-                known[1](code)
-        for key, (_, _, numbers, codes) in found.items():
+            keys = terms if own == len(terms) else (*terms[:own], *map(_AMONG_PARTS.__add__, terms[own:]))
+            # Text and code as one number, and all in C: a bank has 50 postings for each text.
+            packed = map((number << _CODE_BITS).__add__, codes)
+            deque(map(list.append, map(found.__getitem__, keys), packed), maxlen=0)
+        for key, packed_list in found.items():
             parts = key.startswith(_AMONG_PARTS)
             kept = lists.setdefault(self._numbers[key.removeprefix(_AMONG_PARTS)] * 2 + parts, (array("I"), array("I")))
-            kept[0].extend(numbers)
-            kept[1].extend(codes)
+            halves = array("I", array("Q", packed_list).tobytes())
+            kept[0].extend(halves[_TEXT_HALF::2])
+            kept[1].extend(halves[1 - _TEXT_HALF :: 2])
         self._numbers.write()
         return lists
 

@@ -41,8 +41,8 @@ WHERE w.chars = s.chars AND w.spelling BETWEEN ? AND ?
 """
 
 
-def index_stems(connection: sqlite3.Connection, after: int, upto: int) -> None:
-    """Take the stems of new candidates into the tables: see `Projection.indexers`."""
+def fill_stems(connection: sqlite3.Connection) -> None:
+    """Take the stems of new candidates into the tables."""
     writer = PostingWriter(connection, "stem")
     if not writer.is_behind or installed_stemmer() != STEMMER:
         return

@@ -346,7 +346,7 @@ class View(ViewRows):
             wins, losses = (_OUTCOME.format(verdict=name, **facts) for name in ("success", "failure"))
             shared.connection.execute(_ITEM_OUTCOMES.format(wins=wins, losses=losses, seq=self.position))
             shared.prepared = True
-        had_own = shared.own_index
+        before = shared.own_index, shared.words, shared.stems
         # One transaction, because another process could change the file between two statements.
         shared.connection.execute("BEGIN")
         try:
@@ -354,7 +354,8 @@ class View(ViewRows):
             shared.connection.execute("COMMIT")
         except BaseException:
             shared.connection.execute("ROLLBACK")
-            shared.own_index = had_own
+            # Temporary tables that were made inside are gone.
+            shared.own_index, shared.words, shared.stems = before
             raise
 
 
@@ -407,17 +408,21 @@ class _Index:
         return unembedded(self._connection, self._position, model)
 
     def _words(self) -> WordIndex:
+        from rbank_es.projections.indexed_terms import provide_words
         from rbank_es.projections.word_index import WordIndex
 
         if self._shared.words is None:
+            provide_words(self._connection)
             self._shared.words = WordIndex(self._connection, self._position)
         self._shared.words.refresh()
         return self._shared.words
 
     def _stems(self) -> StemIndex:
+        from rbank_es.projections.indexed_terms import provide_stems
         from rbank_es.projections.stem_index import StemIndex
 
         if self._shared.stems is None:
+            provide_stems(self._connection)
             self._shared.stems = StemIndex(self._connection, self._position)
         self._shared.stems.refresh()
         return self._shared.stems

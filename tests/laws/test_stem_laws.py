@@ -37,7 +37,7 @@ from rbank_es.projections.read_models import ReadModels
 from rbank_es.text.stems import LANGUAGES, stems_of
 from tests.effort import examples
 from tests.fakes import FakeLog
-from tests.laws.test_word_index_laws import by_numpy, filters, memories, small_blocks, words_in
+from tests.laws.test_word_index_laws import by_numpy, filters, memories, ranked, small_blocks, words_in
 from tests.pools import ITEMS, WORDS
 from tests.projections.test_search import born
 from tests.strategies import stamped
@@ -92,7 +92,7 @@ def lives(draw: st.DrawFn) -> list[Event]:
     """Histories whose items are born first, so that what happens later ends, restores and rewords them."""
     texts = draw(items_born)
     first = [Item.make(title, " ".join(rest), id=id) for id, (title, *rest) in zip(ITEMS, texts, strict=False)]
-    return stamped([*born(first, "first"), *spoken(draw(memories))])
+    return draw(ranked(st.just(stamped([*born(first, "first"), *spoken(draw(memories))]))))
 
 
 class Plain:

@@ -15,10 +15,21 @@ from hypothesis import strategies as st
 
 from rbank_es import Bank, limits
 from rbank_es.bank import READ_MODELS
-from rbank_es.events import Event
+from rbank_es.events import Event, PolicySet
 from rbank_es.events.items import Item
 from rbank_es.law import State, active, fold
-from rbank_es.policies import Bm25V1, Filters, Formula, ItemIndex, QueryWord, RankedItem, RetrievalPolicy, WordRanking
+from rbank_es.policies import (
+    Bm25V1,
+    Bm25V2,
+    Bm25V3,
+    Filters,
+    Formula,
+    ItemIndex,
+    QueryWord,
+    RankedItem,
+    RetrievalPolicy,
+    WordRanking,
+)
 from rbank_es.policies.retrieval import ItemFacts
 from rbank_es.policies.word_relevance import rank_documents
 from rbank_es.projections import projection, search_tables
@@ -40,6 +51,16 @@ memories = histories(
     erased=True,
 ).map(stamped)
 law = settings(max_examples=examples(40), deadline=None)
+
+
+@st.composite
+def ranked(draw: st.DrawFn, lives: st.SearchStrategy[list[Event]]) -> list[Event]:
+    """Histories in which a policy that reads words, or stems, is put in force at some point, or none is."""
+    log = draw(lives)
+    at = draw(st.sampled_from((None, 0, 0, len(log) // 2, len(log))))
+    choices = (draw(st.sampled_from((Bm25V2, Bm25V3)))().choice,)
+    return log if at is None else stamped([*log[:at], PolicySet(policies=choices), *log[at:]])
+
 
 weights = st.sampled_from((0.0, 0.4, 1.0, 3.0))
 formulas = st.builds(
@@ -136,7 +157,7 @@ def rows_for_searches(path: Path) -> dict[str, list[tuple[object, ...]]]:
     "numpy", [pytest.param(False, id="python", marks=pytest.mark.slow), pytest.param(True, id="numpy")]
 )
 @law
-@given(memories, st.lists(st.integers(0, 80), max_size=3), questions)
+@given(ranked(memories), st.lists(st.integers(0, 80), max_size=3), questions)
 def test_hits_are_those_of_the_definition_live_and_as_of_bit_for_bit(
     numpy: bool, log: list[Event], chosen: list[int], asking: list[tuple[Sequence[QueryWord], Formula, int, Filters]]
 ) -> None:
@@ -176,7 +197,7 @@ def test_items_held_in_memory_are_found_as_the_definition_says_whatever_came_and
 
 
 @law
-@given(memories, st.lists(st.integers(0, 80), max_size=4), st.integers(1, 7))
+@given(ranked(memories), st.lists(st.integers(0, 80), max_size=4), st.integers(1, 7))
 def test_postings_and_changes_are_those_of_a_rebuild(log: list[Event], chosen: list[int], batch: int) -> None:
     """Row for row, wherever batches end."""
     with tempfile.TemporaryDirectory() as folder, small_blocks(batch):
@@ -247,6 +268,7 @@ def test_an_erased_text_leaves_no_term_of_its_own_in_the_postings(tmp_path: Path
     kept = [Item.make(f"lamp {n}", "light of a tower", id=f"kept{n}") for n in range(5)]
     gone = Item.make("Zanzibar", "zanzibars secretIslandName", id="gone")
     with small_blocks(), Bank.create(tmp_path / "bank") as bank:
+        bank.append(PolicySet(policies=(Bm25V2().choice,)))
         bank.append(born([kept[0], gone, *kept[1:]], "8b229e85-6015-4279-9bb1-97ccfff23b49"))
         bank.project()
         path = bank.log.derived_directory / READ_MODELS
@@ -260,6 +282,27 @@ def test_an_erased_text_leaves_no_term_of_its_own_in_the_postings(tmp_path: Path
         assert b"zanzi" not in path.read_bytes().lower()
         with bank.as_of() as view:
             assert view.search("zanzibar secret") == []
+
+
+def test_a_file_has_the_terms_that_a_policy_in_force_reads_and_a_search_by_another_finds_the_same(
+    tmp_path: Path,
+) -> None:
+    """Whatever was indexed when: after a change of the policy all texts are, and a rebuild makes the same rows."""
+    items = [Item.make(f"lamp {n}", f"light of a tower {n % 3}", id=f"i{n}") for n in range(9)]
+    with small_blocks(), Bank.create(tmp_path / "bank") as bank:
+        bank.append(born(items, "8b229e85-6015-4279-9bb1-97ccfff23b49"))
+        found = {}
+        for policy, read in ((Bm25V3(), {"stem"}), (Bm25V2(), {"stem", "word"})):
+            bank.append(PolicySet(policies=(policy.choice,)))
+            bank.project()
+            path = bank.log.derived_directory / READ_MODELS
+            assert {of for of in ("stem", "word") if words_in(path, f"{of}_terms")} == read
+            with bank.as_of() as view:
+                for each in (Bm25V1(), Bm25V2(), Bm25V3()):
+                    hits = [(hit.id, hit.score) for hit in view.search("light of tower 2", policy=each)]
+                    assert hits and found.setdefault(each.label, hits) == hits
+        rebuild(tmp_path / "other.sqlite", bank.log)
+        assert rows_for_searches(path) == rows_for_searches(tmp_path / "other.sqlite")
 
 
 def words_in(path: Path, table: str) -> set[str]:
