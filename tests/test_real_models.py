@@ -44,7 +44,7 @@ def test_a_call_keeps_a_bound_that_it_has(bound: int | None, tokens: int | None,
 @pytest.mark.slow
 def test_what_does_not_hold_is_found(tmp_path: Path) -> None:
     """A traceback, another exit code, a call past its bound, a process that doesn't end."""
-    program = "import sys, httpx; httpx.post(sys.argv[1] + '/chat/completions', json={'max_tokens': 9}, timeout=9)"
+    program = "import sys, httpx; httpx.post(sys.argv[1] + '/chat/completions', json={'max_tokens': 9}, timeout=60)"
     with openai_server(long_stream) as server, Proxy(server.url, 10).running() as proxy:
         trial = Ways(tmp_path, proxy, "openai/stub", time.monotonic() + 20)
         good = trial.process("good", ["python3", "-c", "pass"], codes=(0,))

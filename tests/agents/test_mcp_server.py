@@ -55,13 +55,13 @@ class HttpServer:
         self.process.send_signal(signal.SIGINT)
         assert self.process.stdout is not None
         self.process.stdout.read()
-        return self.process.wait(10)
+        return self.process.wait(60)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
         async with (
-            httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
-            Client(streamable_http_client(self.address, http_client=http), read_timeout_seconds=30) as client,
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60) as http,
+            Client(streamable_http_client(self.address, http_client=http), read_timeout_seconds=60) as client,
         ):
             yield client
 
@@ -99,7 +99,7 @@ async def whole_life(client: Client) -> str:
 @pytest.mark.slow
 def test_a_host_over_standard_input_and_output(place: Path) -> None:
     async def talk() -> str:
-        async with Client(stdio(place), read_timeout_seconds=30) as client:
+        async with Client(stdio(place), read_timeout_seconds=60) as client:
             return await whole_life(client)
 
     run = anyio.run(talk)
@@ -130,7 +130,7 @@ def test_eight_hosts_at_once_over_http(place: Path, served: HttpServer) -> None:
 @pytest.mark.slow
 def test_nobody_without_the_token_is_let_in_and_no_page_of_another_origin(served: HttpServer) -> None:
     async def ask() -> list[int]:
-        async with httpx2.AsyncClient() as http:
+        async with httpx2.AsyncClient(timeout=60) as http:
             right = {"Authorization": f"Bearer {TOKEN}"}
             tries: list[dict[str, str]] = [
                 {}, {"Authorization": "Bearer wrong"}, right | {"Origin": "https://evil.example"},
@@ -213,7 +213,7 @@ def test_a_host_that_goes_away_in_mid_call_leaves_no_process_and_no_run_open(pla
 @pytest.mark.slow
 def test_only_reading(place: Path) -> None:
     async def talk() -> list[str]:
-        async with Client(stdio(place, "--read-only"), read_timeout_seconds=30) as client:
+        async with Client(stdio(place, "--read-only"), read_timeout_seconds=60) as client:
             return [tool.name for tool in (await client.list_tools()).tools]
 
     assert anyio.run(talk) == ["search", "get", "why"]

@@ -279,13 +279,13 @@ def test_a_late_call_reaches_its_model_and_belongs_to_no_run(bank: Bank, calls: 
 
     def slow(prompt: str) -> str:
         began.set()
-        release.wait(10)
+        release.wait(60)
         return "late"
 
     early = wrapped(slow, calls)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(early, "early")
-        began.wait(10)
+        began.wait(60)
         calls.close()
         release.set()
         assert answer.result() == "late"
@@ -495,7 +495,7 @@ def test_a_function_that_never_returns_holds_up_nobody(bank: Bank, calls: ModelC
     calls.close()
     assert len(recorded(bank)) == 1
     hangs.set()
-    thread.join(10)
+    thread.join(60)
     assert [call.run for call in recorded(bank)] == ["r1", "r1"]
 
 

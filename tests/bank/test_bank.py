@@ -412,7 +412,7 @@ class TestFollowing:
                 other.append([note(f"{number}"), RunStarted(run="r")])
                 if stop.wait(0.05):
                     break
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive() and len(seen) == 3
         assert [int(text) for text in seen] == list(range(int(seen[0]), int(seen[0]) + 3))
 

@@ -179,7 +179,7 @@ def writing_at(place: Path) -> Iterator[tuple[FileLog, Gate, threading.Thread]]:
     gate.armed = True
     thread = threading.Thread(target=log.append, args=([note("b")],))
     thread.start()
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     yield log, gate, thread
     gate.open.set()
     thread.join()
@@ -290,7 +290,7 @@ def test_sync_goes_to_the_file_that_was_written(tmp_path: Path, monkeypatch: pyt
     gate.armed = True
     thread = threading.Thread(target=log.append, args=([note("a" * 600)],))
     thread.start()
-    assert gate.reached.wait(10)
+    assert gate.reached.wait(60)
     log.append([note("b" * 600)])
     gate.synced.clear()
     gate.open.set()

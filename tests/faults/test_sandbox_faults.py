@@ -111,8 +111,8 @@ def test_a_wait_without_end_is_stopped_as_well(sandbox: Sandbox, code: str) -> N
 
 @pytest.mark.slow
 def test_time_that_tools_take_is_not_counted(sandbox: Sandbox) -> None:
-    sandbox.tools["slow"] = lambda: time.sleep(1.5)
-    sandboxes.limited(sandbox, 1)
+    sandbox.tools["slow"] = lambda: time.sleep(4.5)
+    sandboxes.limited(sandbox, 4)
     assert sandbox.execute("slow(); 'done'") == "done"
 
 

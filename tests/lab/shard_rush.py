@@ -60,7 +60,7 @@ def main(folder: Path, seed: int) -> None:
     alive = {number: start(given, folder, number) for number in range(1, PROCESSES + 1)}
     happened = {"kills": 0, "stops": 0, "failed": 0}
     resumed: dict[int, float] = {}
-    end = time.monotonic() + 90
+    end = time.monotonic() + 240
     while alive and time.monotonic() < end:
         time.sleep(0.05)
         for number, process in list(alive.items()):

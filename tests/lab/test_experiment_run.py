@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -306,7 +305,7 @@ def test_a_guide_is_written_once_and_seeds_are_there_before_the_first_task(tmp_p
 @pytest.mark.slow
 def test_so_many_jobs_wait_for_the_model_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given, waiting, most = materials(tmp_path, pair(4)), [0], [0]
-    prepare, mutex = ScriptedModel.prepare, threading.Lock()
+    prepare, mutex, enough = ScriptedModel.prepare, threading.Lock(), threading.Event()
 
     def slow(self: ScriptedModel, question: Any) -> Any:
         answer = prepare(self, question)
@@ -315,7 +314,9 @@ def test_so_many_jobs_wait_for_the_model_at_the_same_time(tmp_path: Path, monkey
             with mutex:
                 waiting[0] += 1
                 most[0] = max(most[0], waiting[0])
-            time.sleep(0.2)
+                if waiting[0] >= 5:
+                    enough.set()
+            enough.wait(10)
             with mutex:
                 waiting[0] -= 1
             return answer()

@@ -202,7 +202,7 @@ def test_ctrl_c_ends_all_rollouts_and_the_next_loop_takes_up_those_that_are_miss
         threads = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
         release.set()
         for thread in threads:
-            thread.join(5)
+            thread.join(60)
         assert bank.position == position
         [result] = looped(bank, settings, [TASK])
         assert result.verdict == "success" and len(result.runs) == 3 and all(run.endswith("-2") for run in result.runs)

@@ -142,7 +142,7 @@ def test_an_interruption_goes_on_at_once_and_silences_the_works(
     gate, tried = threading.Event(), threading.Event()
 
     def work(bank: Bank) -> None:
-        gate.wait(10)
+        gate.wait(60)
         try:
             bank.append(NoteLogged())
         finally:
@@ -157,5 +157,5 @@ def test_an_interruption_goes_on_at_once_and_silences_the_works(
             patch.setattr(threading.Thread, "join", interrupted)
             side_by_side(bank, [work])
         gate.set()
-        assert tried.wait(10)
+        assert tried.wait(60)
         assert bank.position == before

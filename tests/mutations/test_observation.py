@@ -21,14 +21,14 @@ def test_a_thread_that_outlives_its_test_does_not_stop_the_observation(
     more, entered, ended = threading.Event(), threading.Event(), threading.Event()
 
     def serve() -> None:
-        more.wait(10)
+        more.wait(60)
         exec("(lambda: 1)()")  # noqa: S102 - code that nobody has entered
         entered.set()
-        ended.wait(10)
+        ended.wait(60)
 
     def path_of(_: CodeType) -> str:
         more.set()
-        assert entered.wait(10)
+        assert entered.wait(60)
         return "some.py"
 
     monkeypatch.setenv("REACH_FILE", str(tmp_path / "reach.jsonl"))
@@ -42,7 +42,7 @@ def test_a_thread_that_outlives_its_test_does_not_stop_the_observation(
     with pytest.raises(StopIteration):
         next(watching)
     ended.set()
-    server.join(10)
+    server.join(60)
     assert json.loads((tmp_path / "reach.jsonl").read_bytes())["test"] == "some.py::test_it"
 
 

@@ -36,7 +36,7 @@ class Served:
         let_in = self.get(path_of(handler.address))
         self.place, self.cookie = let_in.headers["location"], let_in.headers["set-cookie"].partition(";")[0]
 
-    def connect(self, timeout_s: float = 10) -> socket.socket:
+    def connect(self, timeout_s: float = 60) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout_s)
 
     def send(self, data: bytes) -> Reply:
@@ -98,7 +98,7 @@ def served(bank: Bank, *, prompts: bool = True) -> Iterator[Served]:
         yield Served(handler, server)
     finally:
         server.stop()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Semaphore, Thread
+from threading import Event, Semaphore, Thread
 
 import msgspec
 import pytest
@@ -41,18 +41,18 @@ class SlowHandler(PageHandler):
 
     def __init__(self, bank: Bank, port: int) -> None:
         super().__init__(bank, port)
-        self.begun, self.done = Semaphore(0), list[str]()
+        self.begun, self.end, self.done = Semaphore(0), Event(), list[str]()
 
     def respond(self, request: PageRequest) -> PageResponse:
         self.begun.release()
-        time.sleep(float(request.path.strip("/")))
+        self.end.wait(float(request.path.strip("/")))
         self.done.append(request.path)
         return refusal(404, "nothing is here")
 
 
 @pytest.mark.slow
 def test_a_server_that_stops_waits_three_seconds_for_requests_under_way() -> None:
-    """A request of 2.2 s is answered; one of 4.8 s doesn't keep the server from ending."""
+    """A request of 0.5 s is answered; one of a minute doesn't keep the server from ending."""
     with Bank.open(SAMPLE) as bank:
         listening = listen(0)
         handler = SlowHandler(bank, listening.getsockname()[1])
@@ -60,12 +60,13 @@ def test_a_server_that_stops_waits_three_seconds_for_requests_under_way() -> Non
         thread = Thread(target=server.serve, daemon=True)
         thread.start()
         clients = [socket.create_connection(("127.0.0.1", handler.port)) for _ in range(2)]
-        for client, path in zip(clients, ("/2.2", "/4.8"), strict=True):
+        for client, path in zip(clients, ("/0.5", "/60"), strict=True):
             client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
             handler.begun.acquire()
         server.stop()
         thread.join()
-        assert handler.done == ["/2.2"]
+        assert handler.done == ["/0.5"]
+        handler.end.set()
         for client in clients:
             client.close()
 
@@ -187,7 +188,7 @@ def test_eight_viewers_follow_while_a_loop_writes_and_one_that_never_reads_costs
             assert found.ask("runs", limit=5)["position"] >= begin
             waits.append(time.monotonic() - now)
         writer.join()
-        assert max(waits, default=0) < 5
+        assert max(waits, default=0) < 30
         for viewer in viewers[1:]:  # the first one never reads
             assert last_told(viewer, begin + 40) == begin + 40
         assert found.ask("runs")["total"] == 20
@@ -201,7 +202,7 @@ def write_runs(place: Path, number: int) -> None:
 
 def last_told(viewer: socket.socket, wanted: int) -> int:
     """The last position that a viewer is told, once it is the one that is waited for."""
-    told, data, end = 0, b"", time.monotonic() + 10
+    told, data, end = 0, b"", time.monotonic() + 60
     while told != wanted and time.monotonic() < end:
         data += viewer.recv(4096)
         told = int(data.rsplit(b"data: ", 1)[-1].split(b"\n")[0] or 0) if b"data: " in data else 0
@@ -212,7 +213,7 @@ def test_a_viewer_that_went_away_leaves_its_place_to_another(tmp_path: Path) -> 
     with Bank.create(tmp_path / "b") as bank, served(bank) as found:
         for _ in range(page_limits.LIVE_VIEWERS):
             found.follow(bank.position).close()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while True:
             with found.connect() as client:
                 client.sendall(found.head("/api/v1/live?after=0"))
@@ -254,7 +255,7 @@ def test_a_bank_that_went_away_and_one_that_is_damaged_are_told_and_the_server_g
         reply = found.get("/api/v1/runs?at=20")
         assert reply.status == 503 and str(tmp_path) not in reply.json()["error"]
         shutil.copytree(tmp_path / "kept", place)
-        end = time.monotonic() + 5
+        end = time.monotonic() + 60
         while found.get("/api/v1/runs").status != 200 and time.monotonic() < end:
             time.sleep(0.1)
 

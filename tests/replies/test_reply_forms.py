@@ -331,9 +331,9 @@ def test_what_is_no_reply_is_not_read(form: str, role: str) -> None:
 @pytest.mark.parametrize("reply", ["</think>" * 20_000, "<think>" * 20_000, "print(" * 9_000, "code:\n" * 9_000])
 @pytest.mark.parametrize("role", ["call", "code", "answer"])
 def test_a_reply_of_nothing_but_marks_is_looked_through_in_bounded_time(role: str, reply: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     assert ROLES[role][0](reply) is None
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.parametrize("chars", [10, 30_000])

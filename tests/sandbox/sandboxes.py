@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rbank_es.sandbox.interpreter import Sandbox
 
 MANY = 1_000
-PATIENCE_S = 10
+PATIENCE_S = 60
 
 
 def require_dspy() -> None:

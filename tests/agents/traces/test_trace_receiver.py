@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import signal
 import socket
 import sqlite3
 import subprocess
@@ -15,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -65,7 +64,7 @@ class Receiving:
         self.bank, self.port = bank, port
 
     def send(self, data: bytes) -> Reply:
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as client:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=100) as client:
             client.sendall(data)
             return read_reply(client)
 
@@ -251,17 +250,21 @@ def test_a_server_that_is_killed_loses_nothing_that_it_answered_200_to(tmp_path:
         assert process.stdout is not None
         lines = [line for line in iter(process.stdout.readline, "}\n")]
         port = json.loads("".join([*lines, "}"]))["port"]
-        killer = Thread(target=lambda it: (time.sleep(0.7), it.send_signal(signal.SIGKILL)), args=(process,))
+        enough = Event()
+        killer = Thread(target=lambda it, enough: enough.wait(60) and it.kill(), args=(process, enough))
         killer.start()
+        wanted = len(sent) + 8
         while process.poll() is None:
             number += 1
             body = json.dumps(request([root(1, f"q{number}", "a", trace=number)])).encode()
             headers = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}
             asked = urllib.request.Request(f"http://127.0.0.1:{port}/v1/traces", body, headers)
             try:
-                with urllib.request.urlopen(asked, timeout=10) as reply:
+                with urllib.request.urlopen(asked, timeout=60) as reply:
                     if reply.status == 200:
                         sent.add(f"q{number}")
+                    if len(sent) >= wanted:
+                        enough.set()
             except OSError:
                 break
         killer.join()
@@ -419,7 +422,7 @@ def test_the_sdk_brings_messages_by_logs_that_join_their_span(tmp_path: Path) ->
     with receiving(tmp_path) as there:
         headers = {"authorization": f"Bearer {TOKEN}"}
         told = LoggerProvider()
-        exporter = OTLPLogExporter(f"http://127.0.0.1:{there.port}/v1/logs", headers=headers, timeout=10)
+        exporter = OTLPLogExporter(f"http://127.0.0.1:{there.port}/v1/logs", headers=headers, timeout=60)
         told.add_log_record_processor(BatchLogRecordProcessor(exporter))
         sdk = provider(there.port)
         with sdk.get_tracer("a-test").start_as_current_span("chat", attributes={"gen_ai.operation.name": "chat"}):
@@ -456,6 +459,7 @@ def test_the_sdk_comes_again_after_a_503(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_hundred_thousand_spans_in_one_body_are_one_run(tmp_path: Path) -> None:
     spans = [{name: value for name, value in span(n, 1, "t", {}).items()} for n in range(2, 100_000)]
     small = [{"key": "openinference.span.kind", "value": {"stringValue": "TOOL"}}]
