@@ -1,7 +1,8 @@
 """Appends a second of many writers at a PostgreSQL server, beside plain INSERTs of the same bytes and banks in files.
 
 `python -m benchmarks.server_writers FOLDER-OF-SERVER-PROGRAMS [SECONDS]` starts a server of its own, for one that adds
-nothing to a sync and for one that adds 5 ms (`commit_delay`): where a sync is nearly free, Python is measured. Then
+nothing to a sync and for one that adds 5 ms (`commit_delay`): where a sync is nearly free, Python is measured. Each
+figure is the median of three rounds, in which the contestants take turns, because others may use the machine. Then
 come the bytes of a stored event, and the seconds until another process sees one.
 """
 
@@ -30,6 +31,7 @@ SHAPES = ((1, 1), (8, 1), (32, 1), (8, 8), (32, 32), (8, 1000))
 """Writers and banks."""
 _FORK = multiprocessing.get_context("fork")
 _SEEN_EVENTS = 40
+_ROUNDS = 3
 
 Act = Callable[[int], object]
 
@@ -129,9 +131,14 @@ def main(programs: Path, seconds: float) -> None:
                     Bank.create(folder / f"b{each}", unsafe_no_sync=True).close()
                 made = max(made, banks)
                 ENGINE.open(server.url("b0")).close()  # connections are not for children
-                rates = {name: rate(name, server, folder, writers, banks, seconds) for name in CONTESTANTS}
-                shown = ", ".join(f"{name} {value:,.0f}" for name, value in rates.items())
-                print(f"{writers} writers of {banks:,} banks: {shown}", flush=True)
+                rounds = [
+                    {name: rate(name, server, folder, writers, banks, seconds) for name in CONTESTANTS}
+                    for _ in range(_ROUNDS)
+                ]
+                medians = {name: statistics.median(each[name] for each in rounds) for name in CONTESTANTS}
+                part = statistics.median(each["rbank-es"] / each["plain INSERT"] for each in rounds)
+                shown = ", ".join(f"{name} {value:,.0f}" for name, value in medians.items())
+                print(f"{writers} writers of {banks:,} banks: {shown}; {part:.2f} of plain INSERT", flush=True)
             print("bytes of an event: {:.0f} in its line, {:.0f} on the server".format(*bytes_an_event(server)))
             seen = sight_s(server)
             print(f"seconds until another sees an event: {statistics.median(seen):.3f}, at most {seen[-1]:.3f}")

@@ -98,10 +98,10 @@ class PostgresEngine(RowEngine["PostgresLog"]):
         missing = errors.BankNotFound(f"{address.place}/{address.bank}")
         if not server.has_tables():
             raise missing
-        found = server.execute("SELECT no, id, ancestors FROM rbank.bank WHERE name = %s", (address.bank,)).fetchone()
-        if found is None:
+        found = server.execute("SELECT no, id, ancestors FROM rbank.bank WHERE name = $1", (address.bank,))
+        if not found:
             raise missing
-        number, bank_id, chain = found
+        [(number, bank_id, chain)] = found
         return self._log(server, address.bank, number, bank_id, [Ancestor(*each) for each in chain], options)
 
     def _log(
@@ -131,11 +131,11 @@ class PostgresEngine(RowEngine["PostgresLog"]):
         server = self._server(address)
         server.bring_up()
         taken = errors.BankExists(f"{address.place}/{address.bank}")
-        if server.execute("SELECT FROM rbank.bank WHERE name = %s", (address.bank,)).fetchone() is not None:
+        if server.execute("SELECT FROM rbank.bank WHERE name = $1", (address.bank,)):
             raise taken
         chain = json.dumps([astuple(each) for each in ancestors])
         draft = f".{os.urandom(12).hex()}"
-        making = ("SELECT rbank.make_bank(%s, %s, %s::jsonb, %s)", (draft, bank_id, chain, lines.GENESIS))
+        making = ("SELECT rbank.make_bank($1, $2, $3::jsonb, $4)", (draft, bank_id, chain, lines.GENESIS))
         number = server.patiently(lambda: server.once(*making))
         made = False
         try:
@@ -145,7 +145,7 @@ class PostgresEngine(RowEngine["PostgresLog"]):
         finally:
             if not made:
                 with suppress(errors.LogError):
-                    server.once("SELECT rbank.drop_draft(%s)", (number,))
+                    server.once("SELECT rbank.drop_draft($1)", (number,))
         if not made:
             raise taken
         return self._log(server, address.bank, number, bank_id, ancestors, options)

@@ -95,7 +95,7 @@ class PostgresLog(RowLog):
 
     def relatives(self) -> tuple[Relative, ...]:
         known = {each.bank: Relative(each.bank, "", each.upto) for each in self.ancestors()}
-        statement = "SELECT id, name, ancestors FROM rbank.bank WHERE name NOT LIKE '.%%' AND no <> %s"
+        statement = "SELECT id, name, ancestors FROM rbank.bank WHERE name NOT LIKE '.%' AND no <> $1"
         for bank, name, chain in self.server.execute(statement, (self.number,)):
             place = f"{self.server.place}/{name}"
             shared = [upto for parent, upto in chain if parent == self.bank_id]
@@ -104,9 +104,9 @@ class PostgresLog(RowLog):
         return tuple(known.values())
 
     def storage(self) -> Storage:
-        statement = "SELECT coalesce(sum(octet_length(line)), 0)::bigint FROM rbank.event WHERE bank = %s"
-        row = self.server.execute(statement, (self.number,)).fetchone()
-        return Storage(1, 0, int(row[0]) if row else 0, 0)
+        statement = "SELECT coalesce(sum(octet_length(line)), 0)::bigint FROM rbank.event WHERE bank = $1"
+        [(size,)] = self.server.execute(statement, (self.number,))
+        return Storage(1, 0, size, 0)
 
     # ---------------------------------------------------------------- writing
 
@@ -193,14 +193,14 @@ class PostgresLog(RowLog):
 
         Between its commit and this statement the server may have crashed, and forgotten it.
         """
-        statement = f"SELECT (SELECT digest FROM rbank.event WHERE bank = %s AND seq = %s), {FLUSH}"
+        statement = f"SELECT (SELECT digest FROM rbank.event WHERE bank = $1 AND seq = $2), {FLUSH}"
         if self.server.once(statement, (self.number, seq)) != digest or (seq and digest is None):
             raise ConnectionLost(self.place, RuntimeError("the server lost a commit that it had not yet written"))
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[Lease]:
         """See `EventLog.exclusive`. After a crash of its holder, a name is free when the lease has run out."""
-        taking = ("SELECT rbank.take_lease(%s, %s, %s)", (self.number, name, limits.LEASE_S))
+        taking = ("SELECT rbank.take_lease($1, $2, $3)", (self.number, name, limits.LEASE_S))
         number = self.server.patiently(lambda: self.server.once(*taking))
         if number is None:
             raise errors.LogBusy(self.place, 0)
@@ -225,7 +225,7 @@ class PostgresLog(RowLog):
 
     def _hold(self, name: str, number: int, held_s: float) -> bool:
         values = (self.number, name, number, held_s)
-        return bool(self.server.once("SELECT rbank.renew_lease(%s, %s, %s, %s)", values))
+        return bool(self.server.once("SELECT rbank.renew_lease($1, $2, $3, $4)", values))
 
     def close(self) -> None:
         """See `EventLog.close`. Other logs of this database make connections anew."""
@@ -250,7 +250,7 @@ class PostgresLog(RowLog):
             "SELECT pg_has_role(c.relowner, 'USAGE'), pg_get_userbyid(c.relowner), current_user FROM pg_class c"
             " WHERE c.oid = 'rbank.event'::regclass"
         )
-        is_owner, owner, user = self.server.execute(statement).fetchone() or (False, "their owner", "this role")
+        [(is_owner, owner, user)] = self.server.execute(statement)
         if not is_owner:
             raise errors.BadInput(
                 f"erasing rewrites tables, which only {owner} may do; {user} may not. Connect as {owner}"

@@ -7,21 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-import psycopg
-
 from rbank_es.errors import BankNotFound
 from rbank_es.limits import postgres_limits as limits
 from rbank_es.log import lines
 from rbank_es.log.postgres.postgres_server import Transaction
 from rbank_es.log.rows.line_rows import End, LineRow, TextRow
 
-Execute = Callable[[str, Sequence[object]], psycopg.Cursor[tuple[Any, ...]]]
+Execute = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
-LOCK_HEAD = "SELECT * FROM rbank.lock_head(%s, %s, %s, %s)"
-APPEND = (
-    "SELECT rbank.append(%s, %s, %s, %s, %s::uuid[], %s::text[], %s::text[], %s::bytea[], %s::bytea[], %s::text[],"
-    " %s::bigint[], %s::integer[], %s::bytea[], %s::bytea[], %s::text[], %s::text[], %s::bigint[], %s, %s)"
-)
+LOCK_HEAD = "SELECT * FROM rbank.lock_head($1, $2, $3, $4)"
+APPEND = f"SELECT rbank.append({', '.join(f'${number}' for number in range(1, 20))})"
 
 
 class AppendTerms(NamedTuple):
@@ -79,11 +74,11 @@ class PostgresRows:
         self._known = dict[int, bytes | None]()
 
     def _one(self, statement: str, *values: object) -> Any:
-        row = self._execute(statement, values).fetchone()
-        return row[0] if row else None
+        rows = self._execute(statement, values)
+        return rows[0][0] if rows else None
 
     def position(self) -> int:
-        found = self._one("SELECT seq FROM rbank.bank WHERE no = %s", self._bank)
+        found = self._one("SELECT seq FROM rbank.bank WHERE no = $1", self._bank)
         if found is None:
             raise BankNotFound(self._place)
         return int(found)
@@ -91,12 +86,7 @@ class PostgresRows:
     def end(self) -> End:
         milliseconds = (int(limits.HEAD_WAIT_S * 1000), int(limits.STANDSTILL_S * 1000))
         locked = self._execute(LOCK_HEAD, (self._bank, self._writer.remembered, *milliseconds))
-        if self._begun is not None:
-            self._begun.settle()
-        row = locked.fetchone()
-        if row is None:
-            raise BankNotFound(self._place)
-        seq, at, digest, kinds, line, remembered = row
+        [(seq, at, digest, kinds, line, remembered)] = locked
         self._known[self._writer.remembered] = remembered
         self._end = End(seq, at, digest, line, kinds)
         return self._end
@@ -104,65 +94,65 @@ class PostgresRows:
     def lines(
         self, after: int, upto: int, types: Collection[str] | None, run: str | None, most: int
     ) -> Sequence[tuple[int, bytes]]:
-        where, values = "bank = %s AND seq > %s AND seq <= %s", list[object]((self._bank, after, upto))
+        where, values = "bank = $1 AND seq > $2 AND seq <= $3", list[object]((self._bank, after, upto))
         if types is not None:
-            where, values = f"{where} AND type = ANY(%s)", [*values, list(types)]
+            values.append(list(types))
+            where += f" AND type = ANY(${len(values)})"
         if run is not None:
-            where, values = f"{where} AND run = %s", [*values, run]
-        return self._execute(
-            f"SELECT seq, line FROM rbank.event WHERE {where} ORDER BY seq LIMIT {most}", values
-        ).fetchall()
+            values.append(run)
+            where += f" AND run = ${len(values)}"
+        return self._execute(f"SELECT seq, line FROM rbank.event WHERE {where} ORDER BY seq LIMIT {most}", values)
 
     def page(self, after: int, most: int) -> Sequence[LineRow]:
         found = self._execute(
-            "SELECT seq, id::text, type, run, digest, line FROM rbank.event WHERE bank = %s AND seq > %s"
-            " ORDER BY seq LIMIT %s",
+            "SELECT seq, id::text, type, run, digest, line FROM rbank.event WHERE bank = $1 AND seq > $2"
+            " ORDER BY seq LIMIT $3",
             (self._bank, after, most),
         )
         return [LineRow(*row) for row in found]
 
     def texts(self, after: int, upto: int) -> Iterable[tuple[int, bytes]]:
-        where = "bank = %s AND seq > %s AND seq <= %s ORDER BY seq, number"
-        return self._execute(f"SELECT seq, line FROM rbank.text WHERE {where}", (self._bank, after, upto)).fetchall()
+        where = "bank = $1 AND seq > $2 AND seq <= $3 ORDER BY seq, number"
+        return self._execute(f"SELECT seq, line FROM rbank.text WHERE {where}", (self._bank, after, upto))
 
     def digest(self, seq: int) -> bytes | None:
         if seq not in self._known:
-            self._known[seq] = self._one("SELECT digest FROM rbank.event WHERE bank = %s AND seq = %s", self._bank, seq)
+            self._known[seq] = self._one("SELECT digest FROM rbank.event WHERE bank = $1 AND seq = $2", self._bank, seq)
         return self._known[seq]
 
     def positions(self, ids: Sequence[str]) -> dict[str, int]:
-        statement = "SELECT id::text, seq FROM rbank.event WHERE bank = %s AND id = ANY(%s::uuid[])"
-        return dict(self._execute(statement, (self._bank, [UUID(each) for each in ids])).fetchall())
+        statement = "SELECT id::text, seq FROM rbank.event WHERE bank = $1 AND id = ANY($2)"
+        return dict(self._execute(statement, (self._bank, [UUID(each) for each in ids])))
 
     def text(self, key: str) -> bytes | None:
-        found: bytes | None = self._one("SELECT line FROM rbank.text WHERE bank = %s AND key = %s", self._bank, key)
+        found: bytes | None = self._one("SELECT line FROM rbank.text WHERE bank = $1 AND key = $2", self._bank, key)
         return found
 
     def keys(self, digests: Collection[bytes]) -> dict[bytes, str]:
-        statement = "SELECT digest, key FROM rbank.text WHERE bank = %s AND digest = ANY(%s::bytea[])"
-        return dict(self._execute(statement, (self._bank, list(digests))).fetchall())
+        statement = "SELECT digest, key FROM rbank.text WHERE bank = $1 AND digest = ANY($2)"
+        return dict(self._execute(statement, (self._bank, list(digests))))
 
     def erasures(self) -> int:
-        return int(self._one("SELECT epoch FROM rbank.bank WHERE no = %s", self._bank) or 0)
+        return int(self._one("SELECT epoch FROM rbank.bank WHERE no = $1", self._bank) or 0)
 
     def add(self, events: Sequence[LineRow], texts: Sequence[TextRow], kinds: Collection[str]) -> None:
         end = self._end or self.end()
-        # Not waited for: it is sent with the COMMIT. The head row is locked, so it can't be elsewhere.
-        self._execute(APPEND, append_values(self._bank, end, events, texts, kinds, self._writer))
-        if self._begun is not None and not self._writer.synced:
-            self._begun.flushes = True
+        assert self._begun is not None  # rows are added in a transaction that writes
+        # It is sent with the COMMIT. The head row is locked, so the head can't be elsewhere.
+        self._begun.leave(APPEND, append_values(self._bank, end, events, texts, kinds, self._writer))
+        self._begun.flushes = not self._writer.synced
         last = events[-1]
         self._end = End(last.seq, "", last.digest, last.line, kinds)
 
     def rewrite(self, events: Sequence[tuple[int, bytes]], texts: Sequence[tuple[str, bytes]]) -> None:
         self._execute(
-            "UPDATE rbank.event e SET line = w.line FROM unnest(%s::bigint[], %s::bytea[]) w(seq, line)"
-            " WHERE e.bank = %s AND e.seq = w.seq",
+            "UPDATE rbank.event e SET line = w.line FROM unnest($1::bigint[], $2::bytea[]) w(seq, line)"
+            " WHERE e.bank = $3 AND e.seq = w.seq",
             ([seq for seq, _ in events], [line for _, line in events], self._bank),
         )
         # Without a digest: a text that is appended again is stored again, under another key.
         self._execute(
-            "UPDATE rbank.text t SET line = w.line, digest = NULL FROM unnest(%s::text[], %s::bytea[]) w(key, line)"
-            " WHERE t.bank = %s AND t.key = w.key",
+            "UPDATE rbank.text t SET line = w.line, digest = NULL FROM unnest($1::text[], $2::bytea[]) w(key, line)"
+            " WHERE t.bank = $3 AND t.key = w.key",
             ([key for key, _ in texts], [line for _, line in texts], self._bank),
         )

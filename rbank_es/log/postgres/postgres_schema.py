@@ -6,7 +6,9 @@ change nothing that is there; whoever may read has SELECT.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rbank_es.errors import BadInput
 
@@ -46,7 +48,7 @@ CREATE TABLE rbank.lease (
 );
 
 -- Lock the head row, for seconds at most, and return it with the digest at a position that the writer remembers.
-CREATE FUNCTION rbank.lock_head(b bigint, remembered bigint, wait_ms integer, idle_ms integer)
+CREATE FUNCTION rbank.lock_head(b bigint, remembered bigint, wait_ms bigint, idle_ms bigint)
 RETURNS TABLE (seq bigint, at text, digest bytea, kinds text[], line bytea, remembered_digest bytea)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE setting text;
@@ -67,8 +69,8 @@ END $$;
 -- A known id breaks event_id.
 CREATE FUNCTION rbank.append(
   b bigint, after bigint, after_digest bytea, now_at text, ids uuid[], types text[], runs text[], digests bytea[],
-  rows bytea[], keys text[], text_seqs bigint[], text_numbers integer[], text_digests bytea[], text_rows bytea[],
-  new_kinds text[], lease_names text[], fences bigint[], synced boolean, wait_ms integer
+  rows bytea[], keys text[], text_seqs bigint[], text_numbers bigint[], text_digests bytea[], text_rows bytea[],
+  new_kinds text[], lease_names text[], fences bigint[], synced boolean, wait_ms bigint
 ) RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE n integer := cardinality(ids); known text[]; head bigint; head_digest bytea; setting text;
 BEGIN
@@ -175,25 +177,30 @@ MIGRATIONS: tuple[str, ...] = (_FIRST,)
 _LOCK = 730_113  # of a transaction, so it passes a pooler: one process migrates
 
 
-def version_of(db: psycopg.Connection) -> int:
+def version_of(execute: Callable[[str], Sequence[tuple[Any, ...]]]) -> int:
     """Return the version of the schema of a database; 0 for none. Raises `BadInput` for one of a later release."""
     # Not by to_regclass: it may answer from what the session knew before it waited for another that made the tables.
     where = "c.relnamespace = n.oid AND n.nspname = 'rbank' AND c.relname = 'version'"
-    if db.execute(f"SELECT FROM pg_class c, pg_namespace n WHERE {where}".encode()).fetchone() is None:
+    if not execute(f"SELECT FROM pg_class c, pg_namespace n WHERE {where}"):
         return 0
-    row = db.execute("SELECT number FROM rbank.version").fetchone()
-    number = int(row[0]) if row else 0
+    [(number,)] = execute("SELECT number FROM rbank.version")
     if number > len(MIGRATIONS):
         raise BadInput(
             f"the tables of banks there have version {number}, and this release knows {len(MIGRATIONS)}: upgrade it"
         )
-    return number
+    return int(number)
+
+
+def _rows_of(db: psycopg.Connection, statement: str) -> Sequence[tuple[Any, ...]]:
+    return db.execute(statement.encode()).fetchall()
 
 
 def bring_up(db: psycopg.Connection) -> None:
-    """Make or migrate the schema; for its owner, in a transaction of its own."""
+    """Make or migrate the schema where it is not of this release; for its owner, in a transaction of its own."""
+    if version_of(partial(_rows_of, db)) == len(MIGRATIONS):
+        return
     db.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-    number = version_of(db)
+    number = version_of(partial(_rows_of, db))
     for statements in MIGRATIONS[number:]:
         db.execute(statements.encode())
     if number < len(MIGRATIONS):

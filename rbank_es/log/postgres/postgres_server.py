@@ -15,16 +15,17 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as states
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from rbank_es import errors
 from rbank_es.limits import postgres_limits as limits
 from rbank_es.log.postgres import postgres_schema
+from rbank_es.log.postgres.postgres_exchange import Connection, Rows, ServerCommand, exchange
 from rbank_es.log.rows.line_rows import Access
 
 # What psycopg notes of a broken connection is in our errors; without a handler, Python prints it.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
-Connection = psycopg.Connection[tuple[Any, ...]]
 Made = TypeVar("Made")
 
 
@@ -58,47 +59,44 @@ FLUSH = "set_config('synchronous_commit', 'on', true), pg_logical_emit_message(t
 """What, committed, has everything on the disk that was committed before."""
 
 
-class Transaction:
-    """A connection in a transaction. `settle` waits for what was sent: behind it the server ends what stands still.
+_BEGIN: dict[Access, str] = {
+    "write": "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+    "snapshot": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+}
 
-    A `write` that `flushes` waits for the disk when it is committed, and holds no lock meanwhile.
+
+class Transaction:
+    """A connection in a transaction, which begins with its first statement, in one round trip.
+
+    One that `flushes` waits for the disk when it is committed, and holds no lock meanwhile.
     """
 
-    def __init__(self, db: Connection, settle: Callable[[], None]) -> None:
-        self.db, self.settle = db, settle
+    def __init__(self, db: Connection, access: Access) -> None:
+        self._db, self._left = db, [ServerCommand(_BEGIN[access])]
         self.flushes = False
 
-    def execute(self, statement: str, values: Sequence[object] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Send a statement; its rows are waited for when they are fetched."""
-        return self.db.execute(statement.encode(), values, binary=True)
+    def execute(self, statement: str, values: Sequence[object] = ()) -> Rows:
+        """Run a statement behind what was left, and return its rows."""
+        commands, self._left = [*self._left, ServerCommand(statement, values)], []
+        return exchange(self._db, commands)[-1]
 
+    def leave(self, statement: str, values: Sequence[object]) -> None:
+        """Have a statement run with the next one, or with the COMMIT."""
+        if self._left:
+            exchange(self._db, self._left)
+        self._left = [ServerCommand(statement, values)]
 
-@contextmanager
-def _snapshot(db: Connection) -> Iterator[Transaction]:
-    db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    try:
-        yield Transaction(db, lambda: None)
-    finally:
-        with suppress(psycopg.Error):
-            db.execute("ROLLBACK")
+    def commit(self) -> None:
+        """Commit, and wait for the disk."""
+        # By the same session: where the server crashed between the two, it breaks.
+        flush = [ServerCommand(f"SELECT {FLUSH}")] if self.flushes else []
+        exchange(self._db, [*self._left, ServerCommand("COMMIT"), *flush])
 
-
-@contextmanager
-def _write(db: Connection) -> Iterator[Transaction]:
-    # Not `db.transaction()`: within a pipeline that waits for the server six times.
-    with db.pipeline() as pipeline:
-        db.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-        begun = Transaction(db, pipeline.sync)
-        try:
-            yield begun
-        except BaseException:
+    def end(self) -> None:
+        """Leave no trace, unless it is committed."""
+        if self._db.info.transaction_status != TransactionStatus.IDLE:
             with suppress(psycopg.Error):
-                pipeline.sync()
-                db.execute("ROLLBACK")
-            raise
-        db.execute("COMMIT")
-        if begun.flushes:  # by the same session: where the server crashed between the two, this breaks
-            begun.execute(f"SELECT {FLUSH}")
+                exchange(self._db, [ServerCommand("ROLLBACK")])
 
 
 class Server:
@@ -113,7 +111,7 @@ class Server:
         self._is_checked = self.is_replica = False
 
     def _connect(self) -> Connection:
-        db: Connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
+        db: Connection = psycopg.connect(self._conninfo, autocommit=True, client_encoding="utf8")
         if not self._is_checked:
             self._check(db)
         return db
@@ -130,14 +128,10 @@ class Server:
         self._is_checked = True
 
     @contextmanager
-    def _connection(self, *, own: bool = False, fresh: bool = False) -> Iterator[Connection]:
-        """Give a connection: an `own` one for a transaction; `fresh` leaves those that a restart ended."""
+    def _connection(self, *, fresh: bool = False) -> Iterator[Connection]:
+        """Give a connection; `fresh` leaves those that a restart ended."""
         if self._pid != os.getpid():
             self._begin()  # a connection of the parent is not ours
-        bound: Connection | None = getattr(self._mine, "db", None)
-        if bound is not None and not own:  # this thread is in a transaction: another connection might not be had
-            yield bound
-            return
         if fresh:
             self._free.clear()
         db: Connection | None = None
@@ -150,28 +144,29 @@ class Server:
                 yield db
             finally:
                 if db is not None:
-                    idle = not db.closed and db.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+                    at_rest = (db.info.transaction_status, db.info.pipeline_status)
+                    idle = at_rest == (TransactionStatus.IDLE, PipelineStatus.OFF)
                     if idle and len(self._free) < limits.POOLED_CONNECTIONS:
                         self._free.append(db)
                     else:
                         db.close()
 
-    def execute(self, statement: str, values: Sequence[object] = ()) -> psycopg.Cursor[tuple[Any, ...]]:
+    def execute(self, statement: str, values: Sequence[object] = ()) -> Rows:
         """Run one statement, which only reads or may run twice, and return its rows; again where a connection broke."""
-        try:
-            with self._connection() as db:
-                return db.execute(statement.encode(), values, binary=True)
-        except ConnectionLost:
-            if getattr(self._mine, "db", None) is not None:
-                raise
+        begun: Transaction | None = getattr(self._mine, "begun", None)
+        if begun is not None:  # this thread is in a transaction: another connection might not be had
+            with self._translated():
+                return begun.execute(statement, values)
+        with suppress(ConnectionLost), self._connection() as db:
+            return exchange(db, [ServerCommand(statement, values)])[0]
         with self._connection(fresh=True) as db:
-            return db.execute(statement.encode(), values, binary=True)
+            return exchange(db, [ServerCommand(statement, values)])[0]
 
     def once(self, statement: str, values: Sequence[object]) -> Any:
         """Run one statement that may not run twice, and return the first value of its row."""
-        with self._connection(own=True) as db:
-            row = db.execute(statement.encode(), values, binary=True).fetchone()
-            return row[0] if row else None
+        with self._connection() as db:
+            rows = exchange(db, [ServerCommand(statement, values)])[0]
+            return rows[0][0] if rows else None
 
     def patiently(self, act: Callable[[], Made]) -> Made:
         """Act, and again for `RETRY_S` while connections break or others are in the way."""
@@ -188,15 +183,18 @@ class Server:
     def transaction(self, access: Access) -> Iterator[Transaction]:
         """Give a connection in a transaction, which statements of this thread share until its end.
 
-        What a `write` executes last is sent with the COMMIT, in one round trip.
+        What a `write` leaves to the last is sent with the COMMIT, in one round trip.
         """
-        with self._connection(own=True) as db:
-            outer, self._mine.db = getattr(self._mine, "db", None), db
+        with self._connection() as db:
+            begun = Transaction(db, access)
+            outer, self._mine.begun = getattr(self._mine, "begun", None), begun
             try:
-                with (_write if access == "write" else _snapshot)(db) as begun:
-                    yield begun
+                yield begun
+                if access == "write":
+                    begun.commit()
             finally:
-                self._mine.db = outer
+                self._mine.begun = outer
+                begun.end()
 
     def close_idle(self) -> None:
         """Close the connections that nobody uses; the next use makes others."""
@@ -205,9 +203,7 @@ class Server:
 
     def has_tables(self) -> bool:
         """Return whether there are tables of banks. Raises `BadInput` for those of a later release, or to migrate."""
-        self.execute("SELECT 1")  # a connection that a restart ended is made anew
-        with self._connection() as db:
-            number = postgres_schema.version_of(db)
+        number = postgres_schema.version_of(self.execute)
         if 0 < number < len(postgres_schema.MIGRATIONS):
             raise errors.BadInput(
                 f"the tables of {self.place} have version {number}: let their owner make a bank there, to migrate them"
@@ -217,7 +213,7 @@ class Server:
     def name_bank(self, number: int, name: str) -> bool:
         """Give a draft its name; return whether that was free."""
         try:
-            self.once("SELECT rbank.name_bank(%s, %s)", (number, name))
+            self.once("SELECT rbank.name_bank($1, $2)", (number, name))
         except states.UniqueViolation:
             return False
         return True
@@ -231,8 +227,7 @@ class Server:
         """Make the tables of banks, or migrate them, where they are not of this release."""
         self.execute("SELECT 1")
         with self._connection() as db, db.transaction():
-            if postgres_schema.version_of(db) < len(postgres_schema.MIGRATIONS):
-                postgres_schema.bring_up(db)
+            postgres_schema.bring_up(db)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -143,8 +143,9 @@ def test_an_append_that_was_the_victim_of_a_deadlock_is_made_again(server: Postg
         owner.execute("SELECT FROM rbank.bank FOR UPDATE")  # the writer has it, and waits for the table
     thread.join()
     assert log.verify().events == 2
-    [(deadlocks,)] = server.execute(f"SELECT deadlocks FROM pg_stat_database WHERE datname = '{database}'")
-    assert deadlocks == 1
+    log.close()  # a session counts what it met when it ends, else seconds later
+    met = f"SELECT 1 FROM pg_stat_database WHERE datname = '{database}' AND deadlocks = 1"
+    wait_until(lambda: bool(server.execute(met)))
 
 
 def test_a_password_is_found_by_the_ways_of_libpq(

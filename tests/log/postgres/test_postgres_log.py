@@ -331,9 +331,9 @@ def test_commits_wait_for_the_disk_whatever_the_server_says(server: PostgresServ
     with ENGINE.create(free(server, database="careless"), [note("one")]).rows() as rows:
         page = rows.page(0, 1)
     with log.rows("write") as rows:
-        assert log.server.execute("SELECT current_setting('synchronous_commit')").fetchone() == ("off",)
+        assert log.server.execute("SELECT current_setting('synchronous_commit')") == [("off",)]
         rows.add(page, (), ())
-        assert log.server.execute("SELECT current_setting('synchronous_commit')").fetchone() == ("on",)
+        assert log.server.execute("SELECT current_setting('synchronous_commit')") == [("on",)]
     server.execute("DROP DATABASE IF EXISTS narrow")
     server.execute("CREATE DATABASE narrow ENCODING 'SQL_ASCII' TEMPLATE template0")
     with pytest.raises(errors.BadInput, match="has the encoding SQL_ASCII"):
