@@ -12,7 +12,6 @@ The same call goes on with a folder that is there; a folder of another experimen
 
 from __future__ import annotations
 
-import contextvars
 import platform
 import queue
 import threading
@@ -29,7 +28,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.registrations import registration
-from rbank_es.errors import BadInput, BankNotFound, LogBusy, RBankError
+from rbank_es.errors import BadInput, BankNotFound, LogBusy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import RunBounds, Trial
 from rbank_es.executors.executor import Interpreters, executor_class
@@ -52,10 +51,9 @@ from rbank_es.lab.trial_place import (
 )
 from rbank_es.limits import experiment_limits, sandbox_limits
 from rbank_es.loop.resources import Sandboxes, check, origin
-from rbank_es.loop.rollouts import JOIN_WAIT_S
 from rbank_es.loop.watched_bank import OnEvents, watched
 from rbank_es.policies import default_policies
-from rbank_es.system.error_messages import message_of
+from rbank_es.system.daemon_threads import first_error, run_threads
 from rbank_es.system.files import is_scratch, kind_of, write_replacing
 
 if TYPE_CHECKING:
@@ -368,23 +366,13 @@ class _Work:
         self._shared = shared
         for numbered in enumerate(planned):
             self._todo.put(numbered)
-        threads = [
-            # dspy keeps its settings in context variables, which a thread doesn't inherit. Daemons, because an
-            # interrupted program must not wait for the answer of a model: what a trial lacks is done again.
-            threading.Thread(target=contextvars.copy_context().run, args=(self._work,), daemon=True)
-            for _ in range(min(jobs, len(planned)))
-        ]
         try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(JOIN_WAIT_S)
+            run_threads([self._work] * min(jobs, len(planned)))
         finally:
             # After an interruption too: no thread may begin another task.
             self._stop.set()
         if self._errors:
-            raise _first(self._errors)
+            raise first_error(self._errors)
         return tuple(each for at in range(len(planned)) if (each := self._outcomes[at]) is not None)
 
     def _work(self) -> None:
@@ -419,10 +407,3 @@ class _Work:
                 self._on_task(trial, result)
         if self._stop.is_set():
             raise JobStopped
-
-
-def _first(errors: Sequence[BaseException]) -> BaseException:
-    """Return the first error; what the others said is in its notes."""
-    for other in errors[1:]:
-        errors[0].add_note(message_of(other) if isinstance(other, RBankError) else repr(other))
-    return errors[0]

@@ -67,7 +67,6 @@ class SimulationPlan(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     memory: bool = True
     policies: dict[str, dict[str, Any]] = field(default_factory=lambda: dict(RANKING))
-    learn_from: Literal["both", "success", "failure"] = "both"
     judge: JudgeErrors = JudgeErrors()
     judge_changes_at: Done = 0
     later_judge: JudgeErrors = JudgeErrors()
@@ -148,8 +147,8 @@ class _Work:
             self._between(done)
             self._do(task, done)
         self._between(count)
-        skills, wrong = self._skills(count)
-        without = {task.id: skill(self.world, task, (), count) for task in self.world.unseen}
+        skills, wrong = self._skills()
+        without = {task.id: skill(self.world, task, ()) for task in self.world.unseen}
         return Simulation(
             skill=_mean(list(skills.values())),
             without=_mean(list(without.values())),
@@ -161,7 +160,7 @@ class _Work:
             checked=len(self.checked),
             overruled=self.overruled,
             items=self.memory.active(),
-            again=self._again(count) if self.plan.measured_again else None,
+            again=self._again() if self.plan.measured_again else None,
         )
 
     # ---------------------------------------------------------------- a task
@@ -169,15 +168,15 @@ class _Work:
     def _do(self, task: SimulatedTask, done: int) -> None:
         found = self.memory.found(task.question)
         lessons = self._told(found.packed.items)
-        self.training += skill(self.world, task, lessons, done)
-        outcome = solve(self.world, task, lessons, done)
+        self.training += skill(self.world, task, lessons)
+        outcome = solve(self.world, task, lessons)
         changes = self.plan.judge_changes_at
         errors = self.plan.later_judge if changes and done >= changes else self.plan.judge
         verdict = judged(self.world, task, outcome, errors)
         self.judged_right += outcome.right is (verdict == "success")
         self.runs[task.id] = _Run(task, outcome, verdict, verdict)
         self.memory.run(task, found, outcome, verdict)
-        if self.plan.memory and self.plan.learn_from in ("both", verdict):
+        if self.plan.memory:
             self._learn(task, outcome, verdict)
 
     def _learn(self, task: SimulatedTask, outcome: SimulatedOutcome, verdict: Polarity) -> None:
@@ -202,7 +201,7 @@ class _Work:
             self.memory.close()
             self.memory, self.runs = self.new_memory(), {}
         for check in checks:
-            self._check(check, done)
+            self._check(check)
         if happens:
             self._measure(done)
 
@@ -214,10 +213,10 @@ class _Work:
     def _measure(self, done: int) -> None:
         if not self.plan.measured_every:
             return
-        skills, _ = self._skills(done)
+        skills, _ = self._skills()
         self.curve.append((done, _mean(list(skills.values()))))
 
-    def _check(self, check: VerdictCheck, done: int) -> None:
+    def _check(self, check: VerdictCheck) -> None:
         runs = self._picked(check)
         self.checked.update(runs)
         given: dict[str, Polarity] = {run: self._opinion(run, check) for run in runs}
@@ -228,7 +227,7 @@ class _Work:
             second: dict[str, Polarity] = {run: self._opinion(run, check, "second") for run in changed}
             self._overrule(second)
         if check.vouch:
-            self.memory.restore([id for id in left if self._seems_right(id, check, done)])
+            self.memory.restore([id for id in left if self._seems_right(id, check)])
         for run in changed if check.relearn else ():
             known = self.runs[run]
             # A verdict that was changed back to the judge's has its lesson already.
@@ -254,31 +253,31 @@ class _Work:
             self.runs[run].verdict = verdict
         return self.memory.overrule(given)
 
-    def _seems_right(self, item: str, check: VerdictCheck, done: int) -> bool:
+    def _seems_right(self, item: str, check: VerdictCheck) -> bool:
         lesson, task = self.lessons[item]
         wrong = draw("vouch", *self.world.key, task.id) < check.errors
-        return lesson.is_right(self.world, done) is not wrong
+        return lesson.is_right(self.world) is not wrong
 
     # ---------------------------------------------------------------- the skill
 
-    def _skills(self, done: int) -> tuple[dict[str, float], float | None]:
+    def _skills(self) -> tuple[dict[str, float], float | None]:
         """Return the skill on each unseen task, and the share of wrong lessons among those given to them."""
         skills: dict[str, float] = {}
         right: list[bool] = []
         for task in self.world.unseen:
             lessons = self._told(self.memory.found(task.question).packed.items) if self.plan.memory else []
-            skills[task.id] = skill(self.world, task, lessons, done)
-            needed = self.world.right_move(task.family, done)
+            skills[task.id] = skill(self.world, task, lessons)
+            needed = self.world.families[task.family].right
             right += [(lesson.move == needed) is (lesson.polarity == "success") for lesson in lessons]
         return skills, 1 - sum(right) / len(right) if right else None
 
-    def _again(self, done: int) -> float:
+    def _again(self) -> float:
         """Return the mean skill on the tasks that were learned from."""
         skills = []
         for task in self.world.tasks:
             own = task.id if self.plan.leave_one_out else None
             lessons = self._told(self.memory.found(task.question, own).packed.items)
-            skills.append(skill(self.world, task, lessons, done))
+            skills.append(skill(self.world, task, lessons))
         return _mean(skills)
 
     def _gains(self, skills: Mapping[str, float], without: Mapping[str, float]) -> tuple[float, ...]:

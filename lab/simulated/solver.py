@@ -31,9 +31,9 @@ class Lesson(NamedTuple):
     move: int
     task: str = ""
 
-    def is_right(self, world: World, done: int) -> bool:
-        """Return whether the lesson is right for its own family after so many tasks."""
-        return (self.move == world.right_move(self.family, done)) is (self.polarity == "success")
+    def is_right(self, world: World) -> bool:
+        """Return whether the lesson is right for its own family."""
+        return (self.move == world.families[self.family].right) is (self.polarity == "success")
 
 
 class SimulatedOutcome(NamedTuple):
@@ -46,35 +46,30 @@ class SimulatedOutcome(NamedTuple):
 class JudgeErrors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A judge's error rates: the share of failures that it calls a success, of successes that it calls a failure.
 
-    The share `systematic` of its verdicts depends on the family and the move alone, so it errs alike each time.
     The defaults are about the best that was reported of judging models: a precision of 70 % (AgentRewardBench,
     arXiv:2504.08942) at a base rate of .3 and an assumed recall of .75.
     """
 
     false_success: Share = 0.14
     false_failure: Share = 0.25
-    systematic: Share = 0.0
 
 
 PERFECT = JudgeErrors(false_success=0.0, false_failure=0.0)
 """A judge that never errs."""
 
 
-def skill(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: int) -> float:
-    """Return the probability, 0 to 1, that the solver answers a task rightly after so many tasks, given lessons."""
-    return chances(world, task, lessons, done)[world.right_move(task.family, done)] * (1 - world.assumptions.slip)
+def skill(world: World, task: SimulatedTask, lessons: Iterable[Lesson]) -> float:
+    """Return the probability, 0 to 1, that the solver answers a task rightly, given lessons."""
+    return chances(world, task, lessons)[world.families[task.family].right] * (1 - world.assumptions.slip)
 
 
-def chances(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: int) -> list[float]:
+def chances(world: World, task: SimulatedTask, lessons: Iterable[Lesson]) -> list[float]:
     """Return the chance of each move: those without memory, multiplied by the effect of each lesson."""
     given, family = world.assumptions, world.families[task.family]
-    right = world.right_move(task.family, done)
-    # After a drift the trap may be the right move; the one that was right tempts then.
-    trap = family.trap if family.trap != right else family.right
     rest = 1 - family.chance
     # Moves that are neither right nor the trap share alike what is left.
     weights = [rest * (1 - given.trap) / (len(MOVES) - 2)] * len(MOVES)
-    weights[trap], weights[right] = rest * given.trap, family.chance
+    weights[family.trap], weights[family.right] = rest * given.trap, family.chance
     for lesson in lessons:
         effect = given.follow if lesson.polarity == "success" else -given.avoid
         effect *= 1 if lesson.family == task.family else given.foreign
@@ -85,10 +80,10 @@ def chances(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: 
     return [weight / total for weight in weights]
 
 
-def solve(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: int) -> SimulatedOutcome:
+def solve(world: World, task: SimulatedTask, lessons: Iterable[Lesson]) -> SimulatedOutcome:
     """Return the outcome of the solver's work on a task."""
-    right, left = world.right_move(task.family, done), draw("solve", *world.key, task.id)
-    of_move = chances(world, task, lessons, done)
+    right, left = world.families[task.family].right, draw("solve", *world.key, task.id)
+    of_move = chances(world, task, lessons)
     # The right move first: a condition that makes it more likely then never turns a success into a failure.
     order = [right, *(move for move in range(len(MOVES)) if move != right)]
     # The last one, should rounding let the chances add up to less than was drawn.
@@ -104,9 +99,7 @@ def solve(world: World, task: SimulatedTask, lessons: Iterable[Lesson], done: in
 
 def judged(world: World, task: SimulatedTask, outcome: SimulatedOutcome, errors: JudgeErrors) -> Polarity:
     """Return the verdict of a judge that errs at these rates."""
-    alike = draw("systematic", *world.key, task.id) < errors.systematic
-    key = ("alike", world.number, task.family, outcome.move) if alike else ("judge", *world.key, task.id)
-    wrong = draw(*key) < (errors.false_failure if outcome.right else errors.false_success)
+    wrong = draw("judge", *world.key, task.id) < (errors.false_failure if outcome.right else errors.false_success)
     return "success" if outcome.right is not wrong else "failure"
 
 

@@ -58,8 +58,7 @@ class Assumptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     nonetheless. `follow` and `avoid` are the effects of a strategy and of a guardrail of the own family, `foreign` the
     share of them that a lesson of another family has; `same_task` is added to the effect of a lesson that was drawn
     from the very task, because it may hold the answer. Words: of a family's, its clan's and the world's words a
-    question has so many; the share `loose` of lessons is in words of its own, and never a near duplicate. Drift: from
-    task `drift_at` on, the share `drift` of the families needs another move.
+    question has so many; the share `loose` of lessons is in words of its own, and never a near duplicate.
     """
 
     families: Annotated[int, Meta(ge=2, le=experiment_limits.SIMULATED_FAMILIES)] = 12
@@ -78,17 +77,14 @@ class Assumptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     clan_words: Annotated[int, Meta(ge=0, le=CLAN_WORDS)] = 2
     shared_words: Annotated[int, Meta(ge=0, le=SHARED_WORDS)] = 3
     loose: Share = 0.5
-    drift: Share = 0.0
-    drift_at: Annotated[int, Meta(ge=0)] = 0
 
 
 class Family(Struct, frozen=True, kw_only=True):
-    """A kind of tasks. `right` is the index of the move that it needs, `later` the one after the drift, `trap` that of
-    the tempting wrong one; `chance` is the chance of the right move without memory."""
+    """A kind of tasks. `right` is the index of the move that it needs, `trap` that of the tempting wrong one; `chance`
+    is the chance of the right move without memory."""
 
     number: int
     right: int
-    later: int
     trap: int
     chance: float
 
@@ -128,11 +124,6 @@ class World:
         """The world and the order, with which the keys of random numbers begin."""
         return self.number, self.order
 
-    def right_move(self, family: int, done: int) -> int:
-        """Return the index of the move that a family needs after so many tasks."""
-        known, at = self.families[family], self.assumptions.drift_at
-        return known.later if at and done >= at else known.right
-
     def own_word(self, family: int, index: int) -> str:
         """Return a word of a family."""
         return _word("own", f"{self.number}-{family}", index)
@@ -161,14 +152,9 @@ class World:
         return tuple(self._family(family, right[family], chances[family]) for family in range(count))
 
     def _family(self, family: int, right: int, chance: float) -> Family:
-        drifts = draw("drifts", self.number, family) < self.assumptions.drift
-        later = self._other("later", family, right) if drifts else right
-        trap = self._other("trap", family, right)
-        return Family(number=family, right=right, later=later, trap=trap, chance=chance)
-
-    def _other(self, purpose: str, family: int, move: int) -> int:
-        """Return a move that isn't the given one."""
-        return (move + 1 + int(draw(purpose, self.number, family) * (len(MOVES) - 1))) % len(MOVES)
+        # Any move but the right one.
+        trap = (right + 1 + int(draw("trap", self.number, family) * (len(MOVES) - 1))) % len(MOVES)
+        return Family(number=family, right=right, trap=trap, chance=chance)
 
     def _task(self, family: int, index: int, kind: str = "t") -> SimulatedTask:
         given, id = self.assumptions, f"f{family:03d}-{kind}{index:05d}"

@@ -182,29 +182,12 @@ class _Work(MemoryFacts):
             if record.started is not None:
                 self._states[run] = _run_state(record.started, record)
         self._runs.clear()
-        return State(
-            position=position,
-            items=self.items,
-            uses=self.uses,
-            injected=self.injected,
-            read=self.read,
-            unsent=self.unsent,
-            runs=self._states,
-            verdicts=self.verdicts,
-            policies=self.policies,
-            ontologies=self.ontologies,
-            extractions=self.extractions,
-            candidates=self.candidates,
-            pairs=self.pairs,
-            records=self.records,
-            relying=self.relying,
-            copies=self.copies,
-            proposals=self.proposals,
-            prepared=self.prepared,
-            bounded=self.bounded,
-            due=self.due,
-            run_records=self._run_records,
-        )
+        known = {name: getattr(self, name) for name in _GATHERED}
+        return State(position=position, runs=self._states, run_records=self._run_records, **known)
+
+
+_GATHERED = tuple(name for name in State.__struct_fields__ if name not in ("position", "runs", "run_records"))
+"""The fields of a state that stand under their names in the work of a fold."""
 
 
 def _run_state(started: RunState, record: RunRecord) -> RunState:
@@ -213,13 +196,8 @@ def _run_state(started: RunState, record: RunRecord) -> RunState:
     totals: RunRecord | RunEnd | None = record if record.lm_calls else finished
     run = replace(started, iterations=len(record.steps))
     if totals is not None:
-        run = replace(
-            run,
-            lm_calls=totals.lm_calls,
-            tokens_in=totals.tokens_in,
-            tokens_out=totals.tokens_out,
-            cost_usd=totals.cost_usd,
-        )
+        told = {name: getattr(totals, name) for name in ("lm_calls", "tokens_in", "tokens_out", "cost_usd")}
+        run = replace(run, **told)
     return run if finished is None else _ended(run, finished)
 
 

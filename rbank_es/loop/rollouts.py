@@ -9,10 +9,10 @@ diversity   how much the submitted queries differ, 0 to 1: the mean of 1 - diffl
 
 from __future__ import annotations
 
-import contextvars
 import threading
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
@@ -24,13 +24,10 @@ from rbank_es.events.run_events import VerdictValue
 from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.log.run_reader import RunEvents
 from rbank_es.policies import BestOf
-from rbank_es.system.error_messages import message_of
+from rbank_es.system.daemon_threads import first_error, run_threads
 
 if TYPE_CHECKING:
     from rbank_es.events import Event
-
-JOIN_WAIT_S = 0.2
-"""The longest wait of the calling thread before it can be interrupted."""
 
 
 class Rollout(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,24 +176,11 @@ def side_by_side(bank: Bank, works: Sequence[Callable[[Bank], None]]) -> None:
         finally:
             banks[at].close()
 
-    threads = [
-        # dspy keeps its settings in context variables, which a thread doesn't inherit. Daemons, because an interrupted
-        # program must not wait for the answer of a model.
-        threading.Thread(target=contextvars.copy_context().run, args=(work, at), daemon=True)
-        for at in range(len(works))
-    ]
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(JOIN_WAIT_S)
+        run_threads([partial(work, at) for at in range(len(works))])
     except BaseException:
         for log in logs:
             log.stop()
         raise
-    failed = [error for error in errors if error is not None]
-    for other in failed[1:]:
-        failed[0].add_note(message_of(other))
-    if failed:
-        raise failed[0]
+    if failed := [error for error in errors if error is not None]:
+        raise first_error(failed)

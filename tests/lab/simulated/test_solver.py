@@ -27,7 +27,7 @@ from tests.effort import examples
 
 WORLD = World(Assumptions(), 7)
 TASK = WORLD.tasks[0]
-RIGHT = WORLD.right_move(TASK.family, 0)
+RIGHT = WORLD.families[TASK.family].right
 LESSONS = st.lists(
     st.builds(Lesson, st.sampled_from(("success", "failure")), st.integers(0, 11), st.integers(0, len(MOVES) - 1)),
     max_size=4,
@@ -66,21 +66,21 @@ def test_chances_without_memory_are_the_assumed_ones() -> None:
     found = sorted(family.chance for family in WORLD.families)
     assert (found[0], found[-1]) == (0.15, pytest.approx(0.65))
     assert [after - before for before, after in pairwise(found)] == pytest.approx([0.5 / 11] * 11)
-    assert skill(WORLD, TASK, (), 0) == pytest.approx(WORLD.families[TASK.family].chance * 0.9)
-    without = [skill(WORLD, task, (), 0) for task in WORLD.unseen]
+    assert skill(WORLD, TASK, ()) == pytest.approx(WORLD.families[TASK.family].chance * 0.9)
+    without = [skill(WORLD, task, ()) for task in WORLD.unseen]
     assert sum(without) / len(without) == pytest.approx(0.36)
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(LESSONS)
 def test_a_lesson_moves_its_own_move_and_a_foreign_one_by_half_the_log_odds(lessons: list[Lesson]) -> None:
-    before = chances(WORLD, TASK, lessons, 0)
+    before = chances(WORLD, TASK, lessons)
     assert sum(before) == pytest.approx(1)
     for family, odds in ((TASK.family, 1.5), ((TASK.family + 1) % 12, 0.75)):
-        after = chances(WORLD, TASK, [*lessons, Lesson("success", family, RIGHT)], 0)
+        after = chances(WORLD, TASK, [*lessons, Lesson("success", family, RIGHT)])
         moved = after[RIGHT] / (1 - after[RIGHT]) / (before[RIGHT] / (1 - before[RIGHT]))
         assert moved == pytest.approx(2.718281828459045**odds)
-    less = chances(WORLD, TASK, [*lessons, Lesson("failure", TASK.family, RIGHT)], 0)
+    less = chances(WORLD, TASK, [*lessons, Lesson("failure", TASK.family, RIGHT)])
     assert less[RIGHT] < before[RIGHT]
 
 
@@ -89,20 +89,19 @@ def test_a_lesson_moves_its_own_move_and_a_foreign_one_by_half_the_log_odds(less
 def test_a_better_chance_never_turns_a_success_into_a_failure(lessons: list[Lesson], task: object) -> None:
     """The luck of a task is the same under every condition."""
     assert isinstance(task, type(TASK))
-    better = [*lessons, Lesson("success", task.family, WORLD.right_move(task.family, 0))]
-    assert solve(WORLD, task, better, 0).right >= solve(WORLD, task, lessons, 0).right
+    better = [*lessons, Lesson("success", task.family, WORLD.families[task.family].right)]
+    assert solve(WORLD, task, better).right >= solve(WORLD, task, lessons).right
 
 
 def test_the_share_of_successes_is_the_skill() -> None:
     world = World(Assumptions(tasks=3_000), 3)
-    done = [solve(world, task, (), 0).right for task in world.tasks]
+    done = [solve(world, task, ()).right for task in world.tasks]
     assert sum(done) / len(done) == pytest.approx(0.36, abs=0.03)
 
 
-@pytest.mark.parametrize("systematic", [0.0, 0.3])
-def test_a_judge_and_a_person_err_at_their_rates(systematic: float) -> None:
+def test_a_judge_and_a_person_err_at_their_rates() -> None:
     world = World(Assumptions(tasks=1_200, families=120), 3)
-    errors = JudgeErrors(false_success=0.3, false_failure=0.1, systematic=systematic)
+    errors = JudgeErrors(false_success=0.3, false_failure=0.1)
     for right, rate in ((False, 0.3), (True, 0.1)):
         outcomes = [(task, SimulatedOutcome(task.family % len(MOVES), right)) for task in world.tasks]
         wrong = [(judged(world, task, each, errors) == "success") is not right for task, each in outcomes]
@@ -111,20 +110,11 @@ def test_a_judge_and_a_person_err_at_their_rates(systematic: float) -> None:
         assert sum(wrong) / len(wrong) == pytest.approx(rate, abs=0.05)
 
 
-def test_a_systematic_judge_says_the_same_of_the_same_move_each_time() -> None:
-    errors = JudgeErrors(false_success=0.5, false_failure=0.5, systematic=1.0)
-    of_move: dict[tuple[int, int], set[str]] = {}
-    for task in WORLD.tasks:
-        outcome = SimulatedOutcome(task.family % len(MOVES), False)
-        of_move.setdefault((task.family, outcome.move), set()).add(judged(WORLD, task, outcome, errors))
-    assert {len(verdicts) for verdicts in of_move.values()} == {1}
-
-
 def test_a_lesson_names_the_move_that_was_made_and_whether_it_is_right_follows() -> None:
     right, wrong = SimulatedOutcome(RIGHT, True), SimulatedOutcome((RIGHT + 1) % len(MOVES), False)
     slipped = SimulatedOutcome(RIGHT, False)
     told = {
-        (outcome, verdict): lesson_of(TASK, outcome, verdict).is_right(WORLD, 0)
+        (outcome, verdict): lesson_of(TASK, outcome, verdict).is_right(WORLD)
         for outcome in (right, wrong, slipped)
         for verdict in ("success", "failure")
     }
@@ -145,16 +135,6 @@ def test_half_of_the_lessons_nearly_repeat_another_one_and_no_two_are_equal() ->
     repeated = sum(find_similar(item, lessons[:number], Dedup()) is not None for number, item in enumerate(lessons))
     # All but the first of each family, of those that are not in words of their own.
     assert repeated == pytest.approx(len(lessons) / 2 - 12, abs=15)
-
-
-def test_from_the_drift_on_some_families_need_another_move() -> None:
-    world = World(Assumptions(drift=0.5, drift_at=90), 1)
-    moved = [family.number for family in world.families if family.later != family.right]
-    assert 2 <= len(moved) <= 10
-    family = moved[0]
-    assert world.right_move(family, 89) == world.families[family].right
-    assert world.right_move(family, 90) == world.families[family].later
-    assert World(Assumptions(drift=0.5), 1).right_move(family, 90) == world.families[family].right
 
 
 def test_assumptions_that_contradict_or_can_t_be_are_refused() -> None:
