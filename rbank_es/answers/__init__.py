@@ -4,20 +4,13 @@ Python (`Bank.runs()`, `bank.at(point).run(id)`), the command line, `--json`, CS
 show these answers and add no fact. A module here is found by its name, and plugins add to `QUESTIONS`.
 """
 
-from rbank_es.answers.shared.bank_reader import BankReader, Bounds
-from rbank_es.answers.shared.moment import Moment
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, ListQuestion, Page, QuestionKind
-from rbank_es.answers.shared.question_registry import QUESTIONS, question_kind
-
-__all__ = [
-    "QUESTIONS",
-    "BankAnswer",
-    "Bounds",
-    "ListQuestion",
-    "Moment",
-    "Page",
-    "BankQuestion",
-    "QuestionKind",
-    "BankReader",
-    "question_kind",
-]
+from rbank_es.answers.shared.bank_reader import BankReader as BankReader, Bounds as Bounds
+from rbank_es.answers.shared.moment import Moment as Moment
+from rbank_es.answers.shared.question import (
+    BankAnswer as BankAnswer,
+    BankQuestion as BankQuestion,
+    ListQuestion as ListQuestion,
+    Page as Page,
+    QuestionKind as QuestionKind,
+)
+from rbank_es.answers.shared.question_registry import QUESTIONS as QUESTIONS, question_kind as question_kind

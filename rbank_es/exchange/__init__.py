@@ -13,24 +13,20 @@ is pure: it decides about candidates in a given state. `import_paths` reads, che
 `exporters` writes banks.
 """
 
-from rbank_es.exchange.file_import import FileImport, ImportReport, find_imports, import_paths, plan
-from rbank_es.exchange.identity import Numbers, identity, part_id
-from rbank_es.exchange.importer import IMPORTERS, Importer, ImportUnit, Opening, Parsed, RecordChange, parse
-
-__all__ = [
-    "IMPORTERS",
-    "FileImport",
-    "ImportReport",
-    "ImportUnit",
-    "Importer",
-    "Opening",
-    "Numbers",
-    "Parsed",
-    "RecordChange",
-    "identity",
-    "find_imports",
-    "import_paths",
-    "parse",
-    "part_id",
-    "plan",
-]
+from rbank_es.exchange.file_import import (
+    FileImport as FileImport,
+    ImportReport as ImportReport,
+    find_imports as find_imports,
+    import_paths as import_paths,
+    plan as plan,
+)
+from rbank_es.exchange.identity import Numbers as Numbers, identity as identity, part_id as part_id
+from rbank_es.exchange.importer import (
+    IMPORTERS as IMPORTERS,
+    Importer as Importer,
+    ImportUnit as ImportUnit,
+    Opening as Opening,
+    Parsed as Parsed,
+    RecordChange as RecordChange,
+    parse as parse,
+)

@@ -9,52 +9,37 @@ from typing import TYPE_CHECKING
 from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
-    from rbank_es.extraction.candidates import Consolidated, Extraction, consolidate
+    from rbank_es.extraction.candidates import (
+        Consolidated as Consolidated,
+        Extraction as Extraction,
+        consolidate as consolidate,
+    )
     from rbank_es.extraction.conversation import (
-        ContrastiveExtractor,
-        FailureExtractor,
-        PatternExtractor,
-        SuccessExtractor,
+        ContrastiveExtractor as ContrastiveExtractor,
+        FailureExtractor as FailureExtractor,
+        PatternExtractor as PatternExtractor,
+        SuccessExtractor as SuccessExtractor,
     )
     from rbank_es.extraction.extractors import (
-        contrastive_extract,
-        extract,
-        extract_common_patterns,
-        extract_from_rollouts,
+        contrastive_extract as contrastive_extract,
+        extract as extract,
+        extract_common_patterns as extract_common_patterns,
+        extract_from_rollouts as extract_from_rollouts,
     )
     from rbank_es.extraction.judged_run import (
-        Judgment,
-        PastRun,
-        PastStep,
-        format_trajectory,
-        past_run,
+        Judgment as Judgment,
+        PastRun as PastRun,
+        PastStep as PastStep,
+        format_trajectory as format_trajectory,
+        past_run as past_run,
     )
-    from rbank_es.extraction.proposals import from_proposals, proposals_of
-    from rbank_es.law.consolidation import content_jaccard, find_similar, title_similarity
+    from rbank_es.extraction.proposals import from_proposals as from_proposals, proposals_of as proposals_of
+    from rbank_es.law.consolidation import (
+        content_jaccard as content_jaccard,
+        find_similar as find_similar,
+        title_similarity as title_similarity,
+    )
 
-__all__ = [
-    "Consolidated",
-    "ContrastiveExtractor",
-    "Extraction",
-    "FailureExtractor",
-    "Judgment",
-    "PastRun",
-    "PatternExtractor",
-    "PastStep",
-    "SuccessExtractor",
-    "consolidate",
-    "content_jaccard",
-    "contrastive_extract",
-    "extract",
-    "extract_common_patterns",
-    "extract_from_rollouts",
-    "find_similar",
-    "format_trajectory",
-    "from_proposals",
-    "past_run",
-    "proposals_of",
-    "title_similarity",
-]
 
 __getattr__, __dir__ = exports(
     __name__,

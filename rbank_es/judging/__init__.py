@@ -9,32 +9,15 @@ from typing import TYPE_CHECKING
 from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
-    from rbank_es.judging.checks import judge_by_checks
-    from rbank_es.judging.gold import Gold, gold_of
-    from rbank_es.judging.gold_judge import judge_by_gold
-    from rbank_es.judging.judge_protocol import Judge, JudgeInputs
-    from rbank_es.judging.judges import JUDGES, decide, judge
-    from rbank_es.judging.lm_judge import TrajectoryJudge, judge_by_lm
-    from rbank_es.judging.run_outcome import RunOutcome, outcome_of
-    from rbank_es.judging.verdict import Finding, Verdict
+    from rbank_es.judging.checks import judge_by_checks as judge_by_checks
+    from rbank_es.judging.gold import Gold as Gold, gold_of as gold_of
+    from rbank_es.judging.gold_judge import judge_by_gold as judge_by_gold
+    from rbank_es.judging.judge_protocol import Judge as Judge, JudgeInputs as JudgeInputs
+    from rbank_es.judging.judges import JUDGES as JUDGES, decide as decide, judge as judge
+    from rbank_es.judging.lm_judge import TrajectoryJudge as TrajectoryJudge, judge_by_lm as judge_by_lm
+    from rbank_es.judging.run_outcome import RunOutcome as RunOutcome, outcome_of as outcome_of
+    from rbank_es.judging.verdict import Finding as Finding, Verdict as Verdict
 
-__all__ = [
-    "JUDGES",
-    "Finding",
-    "Gold",
-    "Judge",
-    "JudgeInputs",
-    "RunOutcome",
-    "TrajectoryJudge",
-    "Verdict",
-    "decide",
-    "gold_of",
-    "judge",
-    "judge_by_checks",
-    "judge_by_gold",
-    "judge_by_lm",
-    "outcome_of",
-]
 
 __getattr__, __dir__ = exports(
     __name__,

@@ -14,78 +14,50 @@ from typing import TYPE_CHECKING
 from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
-    from rbank_es.law.attribution import Exposure
+    from rbank_es.law.attribution import Exposure as Exposure
     from rbank_es.law.bank_state import (
-        BIRTHS,
-        Due,
-        ItemState,
-        ItemStatus,
-        Pair,
-        RunState,
-        StandingVerdict,
-        State,
-        active,
-        counted_uses,
-        counted_uses_of,
-        items_above,
-        items_of_task,
-        outcomes,
-        top_tenth,
-        usage,
-        wins,
+        BIRTHS as BIRTHS,
+        Due as Due,
+        ItemState as ItemState,
+        ItemStatus as ItemStatus,
+        Pair as Pair,
+        RunState as RunState,
+        StandingVerdict as StandingVerdict,
+        State as State,
+        active as active,
+        counted_uses as counted_uses,
+        counted_uses_of as counted_uses_of,
+        items_above as items_above,
+        items_of_task as items_of_task,
+        outcomes as outcomes,
+        top_tenth as top_tenth,
+        usage as usage,
+        wins as wins,
     )
     from rbank_es.law.consolidation import (
-        Append,
-        ConsolidationPolicy,
-        Dedup,
-        Merge,
-        content_jaccard,
-        find_similar,
-        title_similarity,
+        Append as Append,
+        ConsolidationPolicy as ConsolidationPolicy,
+        Dedup as Dedup,
+        Merge as Merge,
+        content_jaccard as content_jaccard,
+        find_similar as find_similar,
+        title_similarity as title_similarity,
     )
-    from rbank_es.law.consolidation_2 import AppendV2, DedupV2, MergeV2
-    from rbank_es.law.evolution import RELEVANT, RESOLVED, LiveState, evolve, fold
-    from rbank_es.law.forgetting_policies import Bounded, ForgettingPolicy, LeastProven, Never
+    from rbank_es.law.consolidation_2 import AppendV2 as AppendV2, DedupV2 as DedupV2, MergeV2 as MergeV2
+    from rbank_es.law.evolution import (
+        RELEVANT as RELEVANT,
+        RESOLVED as RESOLVED,
+        LiveState as LiveState,
+        evolve as evolve,
+        fold as fold,
+    )
+    from rbank_es.law.forgetting_policies import (
+        Bounded as Bounded,
+        ForgettingPolicy as ForgettingPolicy,
+        LeastProven as LeastProven,
+        Never as Never,
+    )
 
-__all__ = [
-    "Append",
-    "AppendV2",
-    "Bounded",
-    "ConsolidationPolicy",
-    "Dedup",
-    "DedupV2",
-    "Exposure",
-    "ForgettingPolicy",
-    "LeastProven",
-    "Merge",
-    "MergeV2",
-    "Never",
-    "content_jaccard",
-    "find_similar",
-    "title_similarity",
-    "BIRTHS",
-    "Due",
-    "Pair",
-    "RELEVANT",
-    "RESOLVED",
-    "ItemState",
-    "LiveState",
-    "RunState",
-    "ItemStatus",
-    "State",
-    "StandingVerdict",
-    "active",
-    "counted_uses",
-    "counted_uses_of",
-    "evolve",
-    "fold",
-    "items_above",
-    "items_of_task",
-    "outcomes",
-    "top_tenth",
-    "usage",
-    "wins",
-]
 
 __getattr__, __dir__ = exports(
     __name__,

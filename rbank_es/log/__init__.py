@@ -1,26 +1,26 @@
 """The log: an append-only sequence of typed events, from which everything else in a bank can be rebuilt."""
 
-from rbank_es.log.lines import Head
+from rbank_es.log.lines import Head as Head
 from rbank_es.log.protocol import (
-    ANY,
-    EMPTY,
-    Ancestor,
-    Appended,
-    Cut,
-    Erasing,
-    Erasure,
-    EventLog,
-    Expected,
-    ForeignFile,
-    Lease,
-    LogEngine,
-    Place,
-    Relative,
-    Storage,
-    TornTail,
-    Verification,
+    ANY as ANY,
+    EMPTY as EMPTY,
+    Ancestor as Ancestor,
+    Appended as Appended,
+    Cut as Cut,
+    Erasing as Erasing,
+    Erasure as Erasure,
+    EventLog as EventLog,
+    Expected as Expected,
+    ForeignFile as ForeignFile,
+    Lease as Lease,
+    LogEngine as LogEngine,
+    Place as Place,
+    Relative as Relative,
+    Storage as Storage,
+    TornTail as TornTail,
+    Verification as Verification,
 )
-from rbank_es.log.wrapper import LogWrapper
+from rbank_es.log.wrapper import LogWrapper as LogWrapper
 from rbank_es.system.registry import Registry
 
 LOG_ENGINES: Registry[LogEngine] = Registry(
@@ -39,27 +39,3 @@ Another package adds its own with `LOG_ENGINES.add("scheme", "module:ENGINE")` i
 
 ENGINE_OF_PATHS = "file"
 """The engine of a bank that is given as a path or a bare name."""
-
-__all__ = [
-    "ANY",
-    "EMPTY",
-    "ENGINE_OF_PATHS",
-    "LOG_ENGINES",
-    "Ancestor",
-    "Appended",
-    "Cut",
-    "Erasing",
-    "Erasure",
-    "EventLog",
-    "Expected",
-    "Head",
-    "Lease",
-    "LogEngine",
-    "LogWrapper",
-    "Place",
-    "Relative",
-    "Storage",
-    "ForeignFile",
-    "TornTail",
-    "Verification",
-]

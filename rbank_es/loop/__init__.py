@@ -17,25 +17,17 @@ from typing import TYPE_CHECKING
 from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
-    from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_parallel
-    from rbank_es.loop.guide_run import Guide, write_guide
-    from rbank_es.loop.rollouts import Spread
-    from rbank_es.loop.settings import LoopSettings
-    from rbank_es.loop.tasks import Task, load_tasks
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.loop.closed_loop import (
+        TaskResult as TaskResult,
+        run_closed_loop as run_closed_loop,
+        run_matts_parallel as run_matts_parallel,
+    )
+    from rbank_es.loop.guide_run import Guide as Guide, write_guide as write_guide
+    from rbank_es.loop.rollouts import Spread as Spread
+    from rbank_es.loop.settings import LoopSettings as LoopSettings
+    from rbank_es.loop.tasks import Task as Task, load_tasks as load_tasks
+    from rbank_es.models.choice import LmChoice as LmChoice
 
-__all__ = [
-    "Guide",
-    "LmChoice",
-    "LoopSettings",
-    "Spread",
-    "Task",
-    "TaskResult",
-    "load_tasks",
-    "run_closed_loop",
-    "run_matts_parallel",
-    "write_guide",
-]
 
 __getattr__, __dir__ = exports(
     __name__,

@@ -21,82 +21,52 @@ from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
     from rbank_es.policies.admission import (
-        AdmissionPolicy,
-        OpenAdmission,
-        ReviewedAdmission,
-        StandardAdmission,
-        held_back,
+        AdmissionPolicy as AdmissionPolicy,
+        OpenAdmission as OpenAdmission,
+        ReviewedAdmission as ReviewedAdmission,
+        StandardAdmission as StandardAdmission,
+        held_back as held_back,
     )
-    from rbank_es.policies.bm25_1 import Bm25V1
-    from rbank_es.policies.bm25_2 import Bm25V2
-    from rbank_es.policies.bm25_3 import Bm25V3
-    from rbank_es.policies.hybrid_1 import HybridV1
+    from rbank_es.policies.bm25_1 import Bm25V1 as Bm25V1
+    from rbank_es.policies.bm25_2 import Bm25V2 as Bm25V2
+    from rbank_es.policies.bm25_3 import Bm25V3 as Bm25V3
+    from rbank_es.policies.hybrid_1 import HybridV1 as HybridV1
     from rbank_es.policies.policy_registry import (
-        POLICIES,
-        Policy,
-        PolicyDifference,
-        changed,
-        chosen_policy,
-        default_policies,
-        governing,
-        governing_as,
-        load_policies,
-        policy_of,
+        POLICIES as POLICIES,
+        Policy as Policy,
+        PolicyDifference as PolicyDifference,
+        changed as changed,
+        chosen_policy as chosen_policy,
+        default_policies as default_policies,
+        governing as governing,
+        governing_as as governing_as,
+        load_policies as load_policies,
+        policy_of as policy_of,
     )
     from rbank_es.policies.retrieval import (
-        Choice,
-        Filters,
-        ItemIndex,
-        RankedItem,
-        RetrievalPolicy,
-        WordShare,
-        retrieval_policy,
-        weighs_outcomes,
+        Choice as Choice,
+        Filters as Filters,
+        ItemIndex as ItemIndex,
+        RankedItem as RankedItem,
+        RetrievalPolicy as RetrievalPolicy,
+        WordShare as WordShare,
+        retrieval_policy as retrieval_policy,
+        weighs_outcomes as weighs_outcomes,
     )
-    from rbank_es.policies.run_policies import CheckJudging, LmJudging, SuccessFailure
-    from rbank_es.policies.selection import BestOf, selection_policy
-    from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking
-    from rbank_es.policies.words import query_words
+    from rbank_es.policies.run_policies import (
+        CheckJudging as CheckJudging,
+        LmJudging as LmJudging,
+        SuccessFailure as SuccessFailure,
+    )
+    from rbank_es.policies.selection import BestOf as BestOf, selection_policy as selection_policy
+    from rbank_es.policies.word_relevance import (
+        Formula as Formula,
+        QueryWord as QueryWord,
+        WordHit as WordHit,
+        WordRanking as WordRanking,
+    )
+    from rbank_es.policies.words import query_words as query_words
 
-__all__ = [
-    "POLICIES",
-    "AdmissionPolicy",
-    "BestOf",
-    "Bm25V1",
-    "Bm25V2",
-    "Bm25V3",
-    "CheckJudging",
-    "Choice",
-    "Filters",
-    "HybridV1",
-    "Formula",
-    "ItemIndex",
-    "LmJudging",
-    "OpenAdmission",
-    "Policy",
-    "PolicyDifference",
-    "QueryWord",
-    "RankedItem",
-    "RetrievalPolicy",
-    "ReviewedAdmission",
-    "StandardAdmission",
-    "SuccessFailure",
-    "WordHit",
-    "WordRanking",
-    "WordShare",
-    "changed",
-    "chosen_policy",
-    "default_policies",
-    "governing",
-    "governing_as",
-    "held_back",
-    "load_policies",
-    "policy_of",
-    "query_words",
-    "retrieval_policy",
-    "selection_policy",
-    "weighs_outcomes",
-]
 
 __getattr__, __dir__ = exports(
     __name__,

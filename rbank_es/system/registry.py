@@ -167,11 +167,14 @@ def exports(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose public names are imported on first use.
 
-    Modules are named as in a relative import: `.policy` is one of the package, `..models.choice` one of another.
+    Modules are named as in a relative import: `.policy` is one of the package, `..models.choice` one of another. Type
+    checkers are told of the same names by imports of the form `A as A`.
     """
     homes = {name: module for module, names in modules.items() for name in names}
 
     def found(name: str) -> object:
+        if name == "__all__":
+            return sorted(homes)
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(homes[name], package), name)

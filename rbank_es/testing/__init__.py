@@ -13,27 +13,23 @@ The suite imports neither pytest nor hypothesis. Each test is named after a prom
 Files, crashes and power cuts are not covered: test these with the engine itself.
 """
 
-from rbank_es.log.groups import Clock
+from rbank_es.log.groups import Clock as Clock
 from rbank_es.testing.append_contract import AppendingContract, RetryingContract, TogetherContract
-from rbank_es.testing.contract_base import SECRET, at_once, event_id, extraction, forms_of, note, raises, run
+from rbank_es.testing.contract_base import (
+    SECRET as SECRET,
+    at_once as at_once,
+    event_id as event_id,
+    extraction as extraction,
+    forms_of as forms_of,
+    note as note,
+    raises as raises,
+    run as run,
+)
 from rbank_es.testing.copy_contract import CopyingContract
 from rbank_es.testing.engine_contract import MakingContract, PlacingContract
 from rbank_es.testing.erasure_contract import ErasingContract
 from rbank_es.testing.fork_contract import ForkingContract
 from rbank_es.testing.read_contract import ProvingContract, ReadingContract, SharingContract
-
-__all__ = [
-    "SECRET",
-    "Clock",
-    "EventLogContract",
-    "at_once",
-    "event_id",
-    "extraction",
-    "forms_of",
-    "note",
-    "raises",
-    "run",
-]
 
 
 class EventLogContract(
