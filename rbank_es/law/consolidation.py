@@ -207,6 +207,17 @@ class Dedup(ConsolidationPolicy, frozen=True, kw_only=True):
         return likeness._replace(title=title) if title >= self.title_min else None
 
 
+TargetsMax = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=limits.MERGE_TARGETS,
+        description="Items that one proposal of a model may end at most. Default: 3, our own choice: a wrong "
+        "proposal ends no more than an extraction gives.",
+    ),
+]
+
+
 class Merge(Dedup, frozen=True, kw_only=True):
     """What a model proposed is done as far as it fits; otherwise as `dedup`.
 
@@ -217,15 +228,7 @@ class Merge(Dedup, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "merge"
 
-    targets_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=limits.MERGE_TARGETS,
-            description="Items that one proposal of a model may end at most. Default: 3, our own choice: a wrong "
-            "proposal ends no more than an extraction gives.",
-        ),
-    ] = 3
+    targets_max: TargetsMax = 3
 
     def settle(
         self, made: Callable[..., Decision], candidate: Item, known: KnownItems, proposal: Proposal | None

@@ -25,11 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from msgspec import Meta
-
-from rbank_es import limits
 from rbank_es.events import Decision
 from rbank_es.events.items import Item
 from rbank_es.law.bank_state import Proposal
@@ -42,6 +39,7 @@ from rbank_es.law.consolidation import (
     WITHDRAWN,
     Bar,
     ConsolidationPolicy,
+    TargetsMax,
     as_proposed,
     find_heir,
 )
@@ -143,15 +141,7 @@ class MergeV2(DedupV2, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "merge"
 
-    targets_max: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=limits.MERGE_TARGETS,
-            description="Items that one proposal of a model may end at most. Default: 3, our own choice: a wrong "
-            "proposal ends no more than an extraction gives.",
-        ),
-    ] = 3
+    targets_max: TargetsMax = 3
 
     def settle(
         self, made: Callable[..., Decision], candidate: Item, known: KnownItems, proposal: Proposal | None
