@@ -22,7 +22,7 @@ from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
 from rbank_es.executors.run_step import RunStep, stall_of
 from rbank_es.log.run_reader import read_run
 from rbank_es.models.prompt_parts import LAYERS_GIVING_WAY, GivingWay, PromptPart
-from rbank_es.models.reply_syntax import means_nothing
+from rbank_es.models.reply_syntax import means_nothing, query_of
 from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused
 from rbank_es.system.error_messages import foreign_words
 from rbank_es.system.registry import Registry, checked_result
@@ -89,7 +89,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
         answer = _words(fields.get("answer"))
         if not answer.strip():
             raise SubmissionRefused("SUBMIT: the answer is empty; submit what you found, or say that it can't be told")
-        sparql = _words(fields.get("sparql"))
+        sparql = query_of(_words(fields.get("sparql")))
         sparql = "" if means_nothing(sparql) else sparql
         return cls(answer=answer, sparql=sparql, evidence=_evidence(fields.get("evidence")))
 

@@ -38,7 +38,7 @@ class SubCalls:
         return {"llm_query": self.llm_query, "llm_query_batched": self.llm_query_batched}
 
     def llm_query(self, prompt: str) -> str:
-        """Send one prompt to the sub-model, and return its answer."""
+        """Send one prompt to the sub-model, which sees no data and has no tools, and return its answer."""
         _check(prompt)
         self._take([prompt])
         return self._answer(prompt)

@@ -173,7 +173,7 @@ class _Conversation:
         self._recorder.step(RunStep(index=index, reasoning=given.reply, output=told, fault=given.code))
         # Its words are not shown to it, because models say again what they read of themselves.
         self._turns.append(())
-        self._without_calls += given.code == "unreadable"
+        self._without_calls += 1
         self._explained = "\n\n".join(filter(None, (told, self._advice())))
 
     def _remember(self, turn: Turn) -> None:

@@ -276,6 +276,29 @@ class _Objects(ast.NodeTransformer):
         return ast.Dict(names, [self.visit(each.value) for each in node.keywords])
 
 
+def query_of(text: str) -> str:
+    """Return the query of a text that calls the tool that makes it, or holds it in an object or a fence; else the text.
+
+    Models hand in the call that they made in the place of its query.
+    """
+    fenced = _FENCED.fullmatch(text.strip())
+    inner = fenced[1] if fenced is not None else text
+    try:
+        made = ast.parse(inner.strip(), mode="eval").body
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return inner
+    found: list[ast.expr] = []
+    if isinstance(made, ast.Call):
+        found = [*(each.value for each in made.keywords if each.arg == "query"), *made.args[:1]]
+    elif isinstance(made, ast.Dict):
+        names = (getattr(name, "value", None) for name in made.keys)
+        found = [value for name, value in zip(names, made.values, strict=True) if name == "query"]
+    given = [each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return given[0] if given else inner
+
+
+_FENCED = re.compile(r"```\w*\n(.*?)\n?```", re.DOTALL)
+
 # ---------------------------------------------------------------- layout
 
 HEADER = re.compile(r"^[ \t]*\[\[[ \t]*##[ \t]*(\w+)[ \t]*##[ \t]*\]\]", re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import keyword
+import re
 import sys
 import threading
 import time
@@ -353,4 +354,19 @@ class UnsafeLocal:
 
     def __call__(self) -> dspy.LocalInterpreter:
         """Return a new interpreter; the caller shuts it down."""
-        return dspy.LocalInterpreter(execution_timeout=self.step_wall_s)
+        return _Local(execution_timeout=self.step_wall_s)
+
+
+# dspy's own takes a submission only with all its fields, and is made again for each step.
+_SUBMIT = "def SUBMIT(answer=None, sparql='', evidence=None, _submit=SUBMIT): _submit(answer, sparql, evidence)"
+
+
+class _Local(dspy.LocalInterpreter):
+    def execute(self, code: str, variables: dict[str, Any] | None = None) -> Any:
+        try:
+            return super().execute(f"{_SUBMIT}\n{code}", variables)
+        except SyntaxError as error:
+            raise SyntaxError(_LINE.sub(lambda line: f"line {int(line[1]) - 1}", str(error))) from None
+
+
+_LINE = re.compile(r"line (\d+)")

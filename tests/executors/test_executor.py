@@ -62,6 +62,29 @@ def test_a_submission_is_typed_whatever_is_given(given: Any, made: Submission) -
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        "SELECT ?a { ?a a b:C }",
+        "sparql_query(query='SELECT ?a { ?a a b:C }', limit=100, explain=false)",
+        'sparql_query("SELECT ?a { ?a a b:C }")',
+        '{"query": "SELECT ?a { ?a a b:C }", "limit": 100, "explain": false}',
+        {"query": "SELECT ?a { ?a a b:C }"},
+        "```sparql\nSELECT ?a { ?a a b:C }\n```",
+    ],
+)
+def test_the_query_of_a_submission_is_found_in_the_call_that_made_it(given: Any) -> None:
+    """A small model handed in its call of the tool, and its right answer was refused as no query."""
+    assert Submission.of({"answer": "A", "sparql": given}).sparql == "SELECT ?a { ?a a b:C }"
+
+
+@pytest.mark.parametrize(
+    "given", ["f(x)", "f(query=g(1))", "f(query=1)", "{'a': 1}", "{**a}", "results_0", "(" * 9_000]
+)
+def test_any_other_text_in_the_place_of_a_query_stays(given: str) -> None:
+    assert Submission.of({"answer": "A", "sparql": given}).sparql == given
+
+
+@pytest.mark.parametrize(
     "given", [{}, {"answer": ""}, {"answer": " \n"}, {"answer": None, "sparql": "S"}, None, {"x": 1}]
 )
 def test_a_submission_without_an_answer_is_refused(given: Any) -> None:

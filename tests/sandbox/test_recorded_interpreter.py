@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from rbank_es.errors import CheckFailed
+from rbank_es.executors.agent_step import open_interpreter
+from rbank_es.executors.executor import Submission
 from rbank_es.sandbox.interpreter import UnsafeLocal
 from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter, difference
 from rbank_es.sandbox.session import SUB_AGENT_TOOL
@@ -194,3 +196,13 @@ def test_the_unsafe_interpreter_says_so_loudly(capsys: pytest.CaptureFixture[str
     with pytest.raises(CodeInterpreterError, match="timeout"):
         interpreter.execute("while True: pass")
     interpreter.shutdown()
+
+
+@pytest.mark.parametrize("given", ["'Two.'", "answer='Two.'", "'Two.', 'SELECT ?l'", "answer='Two.', evidence=['k']"])
+def test_without_a_sandbox_an_answer_alone_is_submitted_as_in_one(given: str) -> None:
+    """dspy's interpreter raised an error of its own where a field was left out."""
+    with open_interpreter(UnsafeLocal(step_wall_s=20), {"g_stats": dict}) as interpreter:
+        for _ in range(2):
+            assert Submission.of(interpreter.execute(f"SUBMIT({given})").output).answer == "Two."
+        with pytest.raises(SyntaxError, match="line 2"):
+            interpreter.execute("1\n+")
