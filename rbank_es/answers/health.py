@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
+from rbank_es import limits
 from rbank_es.answers.shared.bank_reader import BankReader, struct_of
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.failed_runs import FailedRuns, failed_runs
-from rbank_es.bank.health_report import HealthReport, Measured, health_of, health_series, measures_of, series_positions
-from rbank_es.errors import BadInput
+from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.limits import answer_limits
-from rbank_es.system.proportion import rounded
+from rbank_es.system.proportion import Share, rounded
+
+if TYPE_CHECKING:
+    from rbank_es.projections.view import View
+
+
+class _Counted(NamedTuple):
+    """A share of `bank_health` in words, the column of its part, and those that together are its whole.
+
+    `sampled`: it estimates a rate beyond this bank; of the others, which count all there is, an interval says nothing.
+    """
+
+    meaning: str
+    part: str
+    whole: tuple[str, ...]
+    sampled: bool = False
+
+
+MEASURES = {
+    "novelty": _Counted("candidates added as new items", "added", ("candidates",)),
+    "duplicates": _Counted("candidates that repeat an item", "repeated", ("candidates",)),
+    "wins": _Counted("uses won, of those decided", "wins", ("wins", "losses"), sampled=True),
+    "wins_last": _Counted(f"of the last {limits.WIN_RATE_USES} uses", "wins_last", ("decided_last",), sampled=True),
+    "wins_before": _Counted(
+        f"of the {limits.WIN_RATE_USES} uses before", "wins_before", ("decided_before",), sampled=True
+    ),
+    "top_tenth": _Counted("uses of the most used tenth of the items", "top_uses", ("active_uses",)),
+    "never_used": _Counted("retrievable items never used", "never_used", ("for_agents",)),
+    "overruled": _Counted("verdicts overruled", "overruled", ("judged",)),
+    "undecided": _Counted("verdicts left undecided", "undecided", ("judged",)),
+    "disagreement": _Counted("runs on which judges differ", "disagreed", ("judged_twice",), sampled=True),
+    "recalls_not_sent": _Counted("runs whose recalls were not all sent", "recalls_not_sent", ("recalls",)),
+    "one_verdict": _Counted("active items that rest on one verdict", "on_one_verdict", ("active",)),
+}
+"""The shares by name, in the order in which people read them. `projections/health.py` says what each count is."""
 
 
 class HealthQuestion(BankQuestion, frozen=True, kw_only=True):
@@ -90,14 +124,13 @@ class Health(BankAnswer, frozen=True, kw_only=True):
 
 def find_health(reader: BankReader, question: HealthQuestion) -> Health:
     """Return the health at the position. Raises `BadInput` for two ways to choose the points, `LimitExceeded`."""
-    report = health_of(reader.view)
-    stock = [(src, state, items) for src, states in report.stock.items() for state, items in states.items()]
+    stock = (Stock(**row) for row in reader.view.rows("items_by_source"))
     return Health(
         bank=reader.name,
         position=reader.position,
         last_at=reader.bank.time_at(reader.position) or None,
-        **_told(report),
-        stock=tuple(Stock(src=src, state=state, items=items) for src, state, items in sorted(stock)),
+        **_told(reader.view),
+        stock=tuple(sorted(stock, key=lambda each: (each.src, each.state))),
         failed_runs=tuple(failed_runs(reader.view)),
         due=tuple(row["id"] for row in reader.view.rows("due") if row["kind"] == "cause"),
         series=tuple(_series(reader, question)),
@@ -105,34 +138,63 @@ def find_health(reader: BankReader, question: HealthQuestion) -> Health:
     )
 
 
-def _told(report: HealthReport) -> dict[str, Any]:
+def _told(view: View) -> dict[str, Any]:
+    [row] = view.rows("bank_health")
     return {
-        "size": report.size,
-        "uses": report.uses,
-        "win_rate_drift": report.drift,
-        "measures": tuple(map(_measure, measures_of(report))),
+        "size": row["active"],
+        "uses": row["uses"],
+        "win_rate_drift": _drift(row),
+        "measures": tuple(_measures(row)),
     }
 
 
-def _measure(each: Measured) -> Measure:
-    low, high = each.interval or (None, None)
-    return Measure(
-        name=each.name,
-        meaning=each.words,
-        part=each.share.part,
-        whole=each.share.whole,
-        rate=rounded(each.share.rate),
-        low=rounded(low),
-        high=rounded(high),
-    )
+def _measures(row: Mapping[str, Any]) -> Iterator[Measure]:
+    for name, (meaning, part, whole, sampled) in MEASURES.items():
+        share = Share(row[part], sum(row[each] for each in whole))
+        low, high = (share.interval if sampled else None) or (None, None)
+        yield Measure(
+            name=name,
+            meaning=meaning,
+            part=share.part,
+            whole=share.whole,
+            rate=rounded(share.rate),
+            low=rounded(low),
+            high=rounded(high),
+        )
+
+
+def _drift(row: Mapping[str, Any]) -> float | None:
+    """Return the win rate of the last uses less that of those before; None where one isn't known yet."""
+    last, before = (Share(row[f"wins_{uses}"], row[f"decided_{uses}"]).rate for uses in ("last", "before"))
+    if row["uses"] < 2 * limits.WIN_RATE_USES or last is None or before is None:
+        return None
+    return rounded(last - before)
 
 
 def _series(reader: BankReader, question: HealthQuestion) -> Iterator[HealthPoint]:
+    """Yield the health at each of the points, of what was known there."""
     if question.every is not None and question.points is not None:
         raise BadInput("every and points both choose the points: give one of them")
     positions = series_positions(reader.position, every=question.every, points=question.points)
-    for at, report in health_series(reader.bank, positions, reader.progress) if positions else ():
-        yield HealthPoint(position=at, last_at=reader.bank.time_at(at) or None, **_told(report))
+    for number, at in enumerate(positions):
+        if reader.progress is not None:
+            reader.progress(number, len(positions))
+        with reader.bank.as_of(at) as view:
+            yield HealthPoint(position=at, last_at=reader.bank.time_at(at) or None, **_told(view))
+
+
+def series_positions(head: int, *, every: int | None = None, points: int | None = None) -> tuple[int, ...]:
+    """Return the positions of a series up to `head`, which is the last: every so many events, or so many points.
+
+    Raises `LimitExceeded` for more than `answer_limits.HEALTH_POINTS`.
+    """
+    wanted = -(-head // every) if every is not None else points or 0
+    if wanted > answer_limits.HEALTH_POINTS:
+        advice = "ask for fewer points, or for a larger step between them"
+        raise LimitExceeded("points of a series", wanted, answer_limits.HEALTH_POINTS, advice)
+    if every is not None:
+        return (*range(every, head, every), *((head,) if head else ()))
+    return tuple(sorted({head * number // wanted for number in range(1, wanted + 1)} - {0})) if wanted else ()
 
 
 def _course(reader: BankReader, most: int) -> Iterable[CoursePoint]:

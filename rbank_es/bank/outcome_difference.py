@@ -45,19 +45,6 @@ class OutcomeDifference(Struct, frozen=True, kw_only=True):
     needed: int
     difference: ShareDifference | None
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the facts for programs, rates and interval rounded to 4 digits."""
-        found = None if self.difference is None else self.difference._asdict()
-        rounded = None if found is None else {name: round(value, 4) for name, value in found.items()}
-        return {
-            "used": self.used.as_dict(),
-            "others": self.others.as_dict(),
-            "strata": self.strata,
-            "matched": self.matched,
-            "needed": self.needed,
-            "difference": rounded,
-        }
-
 
 def outcome_difference(view: View, item: str) -> OutcomeDifference:
     """Return how runs that used an item ended, beside runs like them that were not given it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -128,10 +128,3 @@ class Share(Struct, frozen=True):
     def interval(self) -> tuple[float, float] | None:
         """The Wilson interval of the rate at 95 %; None of nothing."""
         return wilson(self.part, self.whole)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return counts, rate and interval, for programs; rounded to 4 digits."""
-        low, high = self.interval or (None, None)
-        ends = {"rate": self.rate, "low": low, "high": high}
-        rounded = {name: None if end is None else round(end, 4) for name, end in ends.items()}
-        return {"part": self.part, "whole": self.whole} | rounded

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.bank.health_report import health_of, series_positions
+from rbank_es.answers.health import series_positions
 from rbank_es.errors import LimitExceeded
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, PolicyChoice
 from rbank_es.events.items import Item
@@ -48,14 +48,16 @@ def test_health_tells_shares_with_their_counts(place: Path) -> None:
     assert whole["one_verdict"] == (3, 3), "the twin supports in other words, which does not carry an item"
 
 
+def measured(bank: Bank, name: str) -> Share:
+    return next(Share(each.part, each.whole) for each in bank.health().measures if each.name == name)
+
+
 def test_who_confirms_a_verdict_overrules_nothing(place: Path) -> None:
     with Bank.open(place / "misled") as bank:
         bank.overrule("wrong", "success", reason="It is so.", by="ann")
-        with bank.as_of() as view:
-            assert health_of(view).overruled == Share(0, 4)
+        assert measured(bank, "overruled") == Share(0, 4)
         bank.overrule("lucky", "failure", reason="It is not so.", by="ann")
-        with bank.as_of() as view:
-            assert health_of(view).overruled == Share(1, 4)
+        assert measured(bank, "overruled") == Share(1, 4)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +78,7 @@ def test_a_comparison_rests_on_one_verdict_where_none_of_its_kind_can_be_spared(
     with Bank.create("memory:") as bank:
         bank.append([event for each in relied for event in (*ran(each[0]), judged(*each))])
         learned(bank, HEIGHT, *relied, kind=kind)
-        with bank.as_of() as view:
-            assert health_of(view).one_verdict == Share(alone, 1)
+        assert measured(bank, "one_verdict") == Share(alone, 1)
 
 
 @pytest.mark.parametrize(("items", "top"), [(1, 1), (10, 1), (11, 2), (20, 2)])
@@ -88,8 +89,7 @@ def test_the_most_used_tenth_is_rounded_up(items: int, top: int) -> None:
         given = [entry.item.id for entry in bank.state().items.values() if entry.state == "active"]
         assert len(given) == items
         bank.append(event for number, id in enumerate(given) for event in ran(f"run-{number}", id))
-        with bank.as_of() as view:
-            assert health_of(view).top_tenth == Share(top, items) == top_tenth(bank.state())
+        assert measured(bank, "top_tenth") == Share(top, items) == top_tenth(bank.state())
 
 
 def test_health_in_words_names_every_measure(place: Path) -> None:
@@ -196,8 +196,7 @@ def test_a_rule_of_attribution_that_is_unknown_counts_either_way_and_is_named(pl
 
 
 def health_with(bank: Bank) -> object:
-    with bank.as_of() as view:
-        return health_of(view).uses
+    return bank.health().uses
 
 
 def test_what_no_correction_has_looked_at_is_named(place: Path) -> None:

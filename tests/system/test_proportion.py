@@ -40,11 +40,6 @@ def test_more_wins_at_the_same_rate_prove_more() -> None:
     assert proven_share(3, 3) > proven_share(4, 20)
 
 
-def test_a_share_tells_programs_its_counts_and_interval() -> None:
-    assert Share(1, 4).as_dict() == {"part": 1, "whole": 4, "rate": 0.25, "low": 0.0456, "high": 0.6994}
-    assert Share(0, 0).as_dict() == {"part": 0, "whole": 0, "rate": None, "low": None, "high": None}
-
-
 def test_in_one_stratum_the_difference_is_that_of_two_shares() -> None:
     """With groups of one size, Sato's variance is the usual p (1 - p) / n + q (1 - q) / n."""
     found = share_difference([Stratum(30, 40, 18, 40)])
