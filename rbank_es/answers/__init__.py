@@ -7,10 +7,11 @@ show these answers and add no fact. A module here is found by its name, and plug
 from rbank_es.answers.shared.bank_reader import BankReader as BankReader, Bounds as Bounds
 from rbank_es.answers.shared.moment import Moment as Moment
 from rbank_es.answers.shared.question import (
+    QUESTIONS as QUESTIONS,
     BankAnswer as BankAnswer,
     BankQuestion as BankQuestion,
     ListQuestion as ListQuestion,
     Page as Page,
     QuestionKind as QuestionKind,
+    question_kind as question_kind,
 )
-from rbank_es.answers.shared.question_registry import QUESTIONS as QUESTIONS, question_kind as question_kind

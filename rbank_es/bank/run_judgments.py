@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from heapq import merge
 from itertools import chain
 from operator import attrgetter
@@ -16,22 +16,6 @@ from rbank_es.law.memory import rank_of
 from rbank_es.log.run_reader import read_run
 
 JUDGMENT_TYPES = frozenset({"run_judged", "judgment_overruled"})
-
-AUTHORITIES: Mapping[int | None, str] = {
-    5: "a person",
-    4: "the right answer",
-    3: "a check, sure",
-    2: "a model",
-    1: "a check",
-    0: "undecided",
-    None: "doesn't count",
-}
-"""The ranks of `rbank_es.law.validity.authority` in words; see `authority_name`."""
-
-
-def authority_name(rank: int | None, kind: str) -> str:
-    """Return the authority of a judgment in words: the right answer and the outcome share a rank."""
-    return "the outcome" if kind == "outcome" and rank == 4 else AUTHORITIES[rank]
 
 
 class RankedJudgment(NamedTuple):

@@ -70,6 +70,23 @@ def authority(kind: JudgeKind, verdict: VerdictValue, *, sure: bool, supervised:
     return 2 if kind == "lm" else 4
 
 
+AUTHORITIES: Mapping[int | None, str] = {
+    5: "a person",
+    4: "the right answer",
+    3: "a check, sure",
+    2: "a model",
+    1: "a check",
+    0: "undecided",
+    None: "doesn't count",
+}
+"""The ranks of `authority` in words; see `authority_name`."""
+
+
+def authority_name(rank: int | None, kind: str) -> str:
+    """Return the authority of a judgment in words: the right answer and the outcome share a rank."""
+    return "the outcome" if kind == "outcome" and rank == 4 else AUTHORITIES[rank]
+
+
 NOT_YET = "~"
 """In the place of the time of an event that isn't recorded yet: later than any time."""
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.bank.run_judgments import authority_name, judgments_of, ranked, standing
+from rbank_es.bank.run_judgments import judgments_of, ranked, standing
 from rbank_es.events import Event, MemoriesExtracted, RunJudged, RunStarted, type_of
 from rbank_es.law import fold
+from rbank_es.law.validity import authority_name
 from rbank_es.log.run_reader import RunEvents, read_run, runs_named
 from tests.effort import examples
 from tests.strategies import histories, stamped

@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es.answers.shared.conditions import conditions_of, is_list, sort_of, where_texts
-from rbank_es.answers.shared.question import BankAnswer, ListQuestion, Page
-from rbank_es.answers.shared.question_registry import question_kind
+from rbank_es.answers.shared.question import BankAnswer, ListQuestion, Page, question_kind
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.events.event import Text
 from rbank_es.system.progress import OnProgress

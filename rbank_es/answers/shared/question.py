@@ -1,8 +1,12 @@
-"""The forms of questions and answers: parameters with their bounds, answers with their position, pages of rows."""
+"""The forms of questions and answers: parameters with their bounds, answers with their position, pages of rows.
+
+Every module of `rbank_es.answers` is a question, under its own name; plugins add others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, get_args, get_type_hints
 
 import msgspec
@@ -13,6 +17,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events.short_repr import Shown, escaped, printed_lines, short
 from rbank_es.limits import answer_limits
 from rbank_es.system.nearest_name import hint
+from rbank_es.system.registry import Registry, checked_result
 from rbank_es.system.validation_messages import reason_of
 
 if TYPE_CHECKING:
@@ -222,3 +227,22 @@ def _from_text(question: str, name: str, value: Any, kind: Any) -> Any:
     except msgspec.DecodeError:
         given = value[: limits.GIVEN_WORD_CHARS]
         raise BadInput(f"the question {question}: {name} is written as JSON, not as {given!r}") from None
+
+
+PACKAGE = "rbank_es.answers"
+
+_NAMES = sorted(path.stem for path in Path(__file__).parents[1].glob("*.py") if not path.stem.startswith("_"))
+
+QUESTIONS: Registry[QuestionKind[Any, Any]] = Registry(
+    "question",
+    # What needs more than this floor has its home there.
+    {name: f"{PACKAGE}.{name}:QUESTION" for name in _NAMES} | {"bisect": "rbank_es.rerun.bisection:QUESTION"},
+)
+"""The questions by name: `QUESTION` of each module."""
+
+
+def question_kind(name: str) -> QuestionKind[Any, Any]:
+    """Return a question by its name. Raises `BadInput` if there is none, `BadPlugin` for what a plugin added that is
+    none."""
+    found = QUESTIONS.get(name)
+    return checked_result(found, QuestionKind, name, found)

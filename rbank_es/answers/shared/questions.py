@@ -222,7 +222,7 @@ class Questions:
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
-            from rbank_es.answers.shared.question_registry import QUESTIONS
+            from rbank_es.answers.shared.question import QUESTIONS
 
             if name.startswith("_") or name not in QUESTIONS:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
