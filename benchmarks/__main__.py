@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 import time
@@ -174,7 +175,7 @@ def _run(sizes: Sizes, chosen: list[str], output: Path) -> list[str]:
         if name not in chosen:
             rows.append(Row(name, "everything"))
             continue
-        place = Path(mkdtemp(prefix=f"{name}-", dir=DATA))
+        place, begun, spent = Path(mkdtemp(prefix=f"{name}-", dir=DATA)), time.monotonic(), sum(os.times()[:4])
         try:
             measured = plain[name](place, sizes) if name in plain else of_bank[name](place, sizes, bank())
             for row in measured:
@@ -186,6 +187,8 @@ def _run(sizes: Sizes, chosen: list[str], output: Path) -> list[str]:
             rows.append(Row(name, f"broke off: {type(error).__name__}"))
             broken.append(name)
         shutil.rmtree(place)
+        used = sum(os.times()[:4]) - spent
+        print(f"{name} took {time.monotonic() - begun:.0f} s, {used:.0f} s of processors", file=sys.stderr, flush=True)
         # After each subject, because one that fails must not lose the others' results.
         report.write(output, rows, machine, sizes, (time.monotonic() - begin) / 60)
     print(f"wrote {output} after {(time.monotonic() - begin) / 60:.1f} minutes")

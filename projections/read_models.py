@@ -218,10 +218,10 @@ class ReadModels(ProcessCache):
 
         self._look_up_by(None)
         with suppress(OSError):
-            inode = self.path.stat().st_ino
+            is_still = builder.stillness(self.path, self._is_believed)
             if (found := self.sound(log, *READ_FROM)) is not None:
                 self._look_up_by(found[0])
-                return StoredState(*found, log, lambda: self._is_still(inode))
+                return StoredState(*found, log, is_still)
         return None
 
     def sound(self, log: EventLog, *names: str) -> tuple[sqlite3.Connection, int] | None:
@@ -235,11 +235,6 @@ class ReadModels(ProcessCache):
             former, self._looked_up = self._looked_up, connection
         if former is not None:
             former.close()
-
-    def _is_still(self, inode: int) -> bool:
-        with suppress(OSError):
-            return self._is_believed() and self.path.stat().st_ino == inode
-        return False
 
     def _key(self, seq: int, log: EventLog | None) -> _Key | None:
         """Return by what a kept view of a position is found; None without a log to compare with."""

@@ -204,9 +204,10 @@ class StatementRows:
 
     def _common(self, places: Sequence[int], least: int = 1) -> Iterator[tuple[int, int]]:
         """Yield each text that has so many of these facts at least, with their number."""
-        blocks = defaultdict[int, Counter[int]](Counter)
+        blocks = defaultdict[int, list[bytes]](list)
         for first, texts in self._connection.execute(_TEXTS_OF, (json_of(places),)):
-            blocks[first].update(array("H", texts))
-        for first, common in blocks.items():
-            # As a list, because of thousands of texts few have enough.
+            blocks[first].append(texts)
+        for first, found in blocks.items():
+            # As a list, because of thousands of texts few have enough; counted at once, because each count costs 2 µs.
+            common = Counter(array("H", b"".join(found)))
             yield from [(first + offset, count) for offset, count in common.items() if count >= least]

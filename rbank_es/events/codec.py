@@ -234,13 +234,12 @@ def encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+_JSON_NAMES = ByClass(lambda cls: tuple(sorted(JSON_FIELDS.intersection(cls.__struct_fields__))))
+
+
 def with_json_texts(event: Event) -> Event:
     """Return the event with JSON that was given as a value (`note={…}`) in the form in which it is stored, as text."""
-    given = {
-        name: value
-        for name in JSON_FIELDS.intersection(event.__struct_fields__)
-        if isinstance(value := getattr(event, name), dict | list)
-    }
+    given = {name: value for name in _JSON_NAMES[type(event)] if isinstance(value := getattr(event, name), dict | list)}
     if not given:
         return event
     return msgspec.structs.replace(event, **{name: json_as_text(name, value) for name, value in given.items()})
