@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -128,17 +129,18 @@ def _of_bank(bank: HookBank) -> Check:
     from rbank_es.agents.hook_recall import NothingRecalled, recall
 
     whose = f"the bank of the project {bank.project}" if bank.project else "your bank"
+    locator = shlex.quote(bank.locator)
     passed = f"; {bank.stranger} is a stranger's, and passed over" if bank.stranger else ""
     try:
         recall(bank.place, bank.id, "the")
-        lessons = _lessons_in(bank.place)
+        lessons = _lessons_in(bank.locator)
     except NothingRecalled as error:
-        fix = f"rbank-es install HOST{' --project' if bank.project else ''}, or: rbank-es project {bank.place}"
+        fix = f"rbank-es install HOST{' --project' if bank.project else ''}, or: rbank-es project {locator}"
         return Check(name="bank", ok=False, detail=f"{bank.place} gives nothing: {error}{passed}", fix=fix)
     except RBankError as error:
-        return Check(name="bank", ok=False, detail=str(error), fix=f"rbank-es verify {bank.place}")
+        return Check(name="bank", ok=False, detail=str(error), fix=f"rbank-es verify {locator}")
     detail = f"{bank.place}, {whose}, can be searched: {count(lessons, 'active lesson')}{passed}"
-    fix = f"fill it: rbank-es import {bank.place} ~/.claude/projects, then rbank-es learn {bank.place} --due --lm MODEL"
+    fix = f"fill it: rbank-es import {locator} ~/.claude/projects, then rbank-es learn {locator} --due --lm MODEL"
     return Check(name="bank", ok=True, detail=detail, fix="" if lessons else fix)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rbank_es.agents.host_settings import BadSettings, Host, hooked_events, moved_events, with_hooks, without_hooks
-from rbank_es.agents.user_places import changed_config, config_file, project_root, read_config, user_bank
+from rbank_es.agents.user_places import HookBank, changed_config, config_file, project_root, read_config, user_bank
 from rbank_es.errors import BadInput, CannotWrite, LimitExceeded
 from rbank_es.limits import hook_limits as limits
 from rbank_es.system.files import kind_of, make_private, read_regular, replaceable, write_replacing
@@ -115,12 +115,12 @@ def prepare_folder(project: str) -> None:
         raise CannotWrite(str(folder), error) from error
 
 
-def trust_bank(project: str | None, place: str, id: str) -> None:
+def trust_bank(bank: HookBank) -> None:
     """Record in the user's configuration that hooks may give lessons of a bank. Raises `CannotWrite`."""
     path = config_file()
     try:
         make_private(path.parent)
-        write_replacing(path, [changed_config(read_config(), project=project, place=place, id=id)], follow=True)
+        write_replacing(path, [changed_config(read_config(), bank)], follow=True)
     except OSError as error:
         raise CannotWrite(str(path), error) from error
 

@@ -111,7 +111,7 @@ def respond(data: bytes, given: str | None, clock: HookClock) -> bytes:
 
 def _first_bank(given: str | None) -> HookBank:
     """Return the bank by what is known before the event is read."""
-    return bank_for(None) if given is None else HookBank(given, "")
+    return bank_for(None) if given is None else HookBank(given, "", given)
 
 
 def _recalled(event: HookEvent, bank: HookBank, spool: Spool, made: str, clock: HookClock) -> bytes:

@@ -19,10 +19,14 @@ _FORM = 1
 
 
 class HookBank(NamedTuple):
-    """The bank of a hook: its place, the id that it must have (empty: any), and a stranger's bank passed over."""
+    """The bank of a hook: its place, the id that it must have (empty: any), and a stranger's bank passed over.
+
+    `locator` opens it: the place of a bank on a server leaves out the user and the options of a connection.
+    """
 
     place: str
     id: str
+    locator: str
     project: str | None = None
     stranger: str | None = None
 
@@ -75,9 +79,9 @@ def _names_bank(entry: object) -> bool:
     return isinstance(place, str) and "\0" not in place and not any("\ud800" <= each <= "\udfff" for each in place)
 
 
-def changed_config(config: dict[str, Any], *, project: str | None, place: str, id: str) -> bytes:
-    """Return the file with another bank: of a project, or without one of the user."""
-    entry = {"place": place, "id": id}
+def changed_config(config: dict[str, Any], bank: HookBank) -> bytes:
+    """Return the file with another bank: of its project, or without one of the user."""
+    project, entry = bank.project, {"place": bank.place, "id": bank.id, "locator": bank.locator}
     projects = dict(config.get("projects", {}))
     if project is not None:
         projects[project] = entry
@@ -92,12 +96,17 @@ def bank_for(cwd: str | None) -> HookBank:
     projects = config.get("projects", {})
     for folder in _upwards(cwd):
         if (entry := projects.get(folder)) is not None:
-            return HookBank(entry["place"], str(entry.get("id") or ""), project=folder)
+            return _hook_bank(entry)._replace(project=folder)
         if stranger is None and os.path.lexists(f"{folder}/.rbank"):
             stranger = f"{folder}/.rbank"
     if (user := config.get("user")) is not None:
-        return HookBank(user["place"], str(user.get("id") or ""), stranger=stranger)
-    return HookBank(user_bank(), "", stranger=stranger)
+        return _hook_bank(user)._replace(stranger=stranger)
+    return HookBank(user_bank(), "", user_bank(), stranger=stranger)
+
+
+def _hook_bank(entry: dict[str, Any]) -> HookBank:
+    place, bank_id, locator = (str(entry.get(name) or "") for name in ("place", "id", "locator"))
+    return HookBank(place, bank_id, locator or place)
 
 
 def project_root(cwd: str) -> str:

@@ -11,7 +11,7 @@ from rbank_es.cli.shared.application import command, decorated
 from rbank_es.cli.shared.arguments import lasting, open_or_create
 from rbank_es.cli.shared.output import echo, echo_json, warn
 from rbank_es.events.readable_text import count
-from rbank_es.system.shown_locator import is_url
+from rbank_es.system.shown_locator import is_url, shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.agents.hook_install import SettingsChange
@@ -35,6 +35,7 @@ def install(host: Host, project: bool, yes: bool, bank: str | None, as_json: boo
     cloned repository brings is passed over. What can't be parsed is refused with its line. `uninstall` takes it back.
     """
     from rbank_es.agents import hook_install
+    from rbank_es.agents.user_places import HookBank
 
     root = hook_install.chosen_project(str(Path.cwd()), project=project)
     change = hook_install.planned_install(host, root)
@@ -49,7 +50,8 @@ def install(host: Host, project: bool, yes: bool, bank: str | None, as_json: boo
         opened.project()
         # From wherever an agent works, the place must be the same.
         kept = opened.place if is_url(opened.place) else str(Path(opened.place).absolute())
-        hook_install.trust_bank(root, kept, opened.id)
+        locator = shown_locator(place) if is_url(opened.place) else kept
+        hook_install.trust_bank(HookBank(kept, opened.id, locator, project=root))
         hook_install.apply_change(change)
         facts = {"host": host, "path": str(change.path), "changed": change.before != change.after}
         facts |= {"bank": kept, "created": made, "notes": list(change.notes)}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -200,7 +201,7 @@ class PostgresLog(RowLog):
     @contextmanager
     def exclusive(self, name: str) -> Iterator[Lease]:
         """See `EventLog.exclusive`. After a crash of its holder, a name is free when the lease has run out."""
-        taking = ("SELECT rbank.take_lease($1, $2, $3)", (self.number, name, limits.LEASE_S))
+        taking = ("SELECT rbank.take_lease($1, $2, $3, $4)", (self.number, name, limits.LEASE_S, os.urandom(16)))
         number = self.server.patiently(lambda: self.server.once(*taking))
         if number is None:
             raise errors.LogBusy(self.place, 0)
@@ -225,7 +226,9 @@ class PostgresLog(RowLog):
 
     def _hold(self, name: str, number: int, held_s: float) -> bool:
         values = (self.number, name, number, held_s)
-        return bool(self.server.once("SELECT rbank.renew_lease($1, $2, $3, $4)", values))
+        # Again on another connection where one broke, also when it is given back: who waits would wait for its end.
+        [(held,)] = self.server.execute("SELECT rbank.renew_lease($1, $2, $3, $4)", values)
+        return bool(held)
 
     def close(self) -> None:
         """See `EventLog.close`. Other logs of this database make connections anew."""

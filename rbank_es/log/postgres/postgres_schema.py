@@ -44,7 +44,7 @@ CREATE INDEX text_digest ON rbank.text (bank, digest) WHERE digest IS NOT NULL;
 CREATE TABLE rbank.turn (bank bigint PRIMARY KEY);
 CREATE TABLE rbank.lease (
   bank bigint NOT NULL, name text COLLATE "C" NOT NULL, fence bigint NOT NULL, until timestamptz NOT NULL,
-  PRIMARY KEY (bank, name)
+  taker bytea NOT NULL, PRIMARY KEY (bank, name)
 );
 
 -- Lock the head row, for seconds at most, and return it with the digest at a position that the writer remembers.
@@ -145,16 +145,17 @@ BEGIN
 END $$;
 
 -- Return the number of a lease, null while another holds it. Behind the head row, so no append is half way meanwhile.
-CREATE FUNCTION rbank.take_lease(b bigint, wanted text, held_s double precision) RETURNS bigint
+-- Who asks again, because the answer was lost, has it already.
+CREATE FUNCTION rbank.take_lease(b bigint, wanted text, held_s double precision, who bytea) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE taken bigint;
 BEGIN
   PERFORM set_config('synchronous_commit', 'on', true), set_config('lock_timeout', '30s', true);
   -- An update, so that an append whose snapshot is older fails where a database is serializable, and is made again.
   UPDATE rbank.bank SET seq = seq WHERE no = b;
-  INSERT INTO rbank.lease AS l VALUES (b, wanted, 1, clock_timestamp() + make_interval(secs => held_s))
-    ON CONFLICT (bank, name) DO UPDATE SET fence = l.fence + 1, until = excluded.until
-      WHERE l.until < clock_timestamp()
+  INSERT INTO rbank.lease AS l VALUES (b, wanted, 1, clock_timestamp() + make_interval(secs => held_s), who)
+    ON CONFLICT (bank, name) DO UPDATE SET fence = l.fence + 1, until = excluded.until, taker = who
+      WHERE l.until < clock_timestamp() OR l.taker = who
     RETURNING fence INTO taken;
   RETURN taken;
 END $$;

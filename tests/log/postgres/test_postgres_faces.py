@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 
 from rbank_es import Bank
+from rbank_es.agents.hook_checks import examine_hooks
 from rbank_es.agents.spool_intake import take_spool_in
 from rbank_es.cli import main
 from rbank_es.errors import LoopStopped
@@ -57,7 +58,7 @@ def test_a_loop_that_lost_its_lease_stops_with_a_sentence(
 ) -> None:
     """It stood still, and another process took over: nothing more of it is recorded, and it says why."""
     monkeypatch.setattr(postgres_limits, "LEASE_S", 0.3)
-    append, once, ends = PostgresLog.append, Server.once, list[int]()
+    append, execute, ends = PostgresLog.append, Server.execute, list[int]()
     with Bank.create(place) as bank, Bank.open(place) as other, ExitStack() as stack:
 
         def late(self: PostgresLog, events: Any, **more: Any) -> Any:
@@ -69,10 +70,10 @@ def test_a_loop_that_lost_its_lease_stops_with_a_sentence(
                 ends.append(made.last)
             return made
 
-        def still(self: Server, statement: str, values: Any) -> Any:
-            return False if "renew_lease" in statement else once(self, statement, values)
+        def still(self: Server, statement: str, values: Any = ()) -> Any:
+            return [(False,)] if "renew_lease" in statement else execute(self, statement, values)
 
-        monkeypatch.setattr(Server, "once", still)
+        monkeypatch.setattr(Server, "execute", still)
         monkeypatch.setattr(PostgresLog, "append", late)
         with pytest.raises(LoopStopped, match="another process took over loop-.*because this one stood still"):
             looped(bank, scripted(tmp_path))
@@ -80,7 +81,10 @@ def test_a_loop_that_lost_its_lease_stops_with_a_sentence(
 
 
 def test_a_recorder_and_hooks_write_it(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program records its run. A hook answers with what this machine's read models have; its spool is taken in."""
+    """A program records its run. A hook answers with what this machine's read models have; its spool is taken in.
+
+    The check of the hooks opens the bank as the user did who installed them, with her role and options.
+    """
     live_in(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
     with Bank.create(place) as bank:
@@ -90,6 +94,8 @@ def test_a_recorder_and_hooks_write_it(place: str, tmp_path: Path, monkeypatch: 
             run.tool("search", {"q": "discount"}, ["half up"], duration_s=0.25)
     assert main(["install", "claude-code", "--bank", place, "--yes"]) == 0
     assert LESSON.title in hooked(sample("claude-code/UserPromptSubmit") | {"prompt": PROMPT})
+    [of_bank] = [check for check in examine_hooks(str(tmp_path)) if check.name == "bank"]
+    assert of_bank.ok and "can be searched: 1 active lesson" in of_bank.detail, of_bank.detail
     hooked(sample("claude-code/Stop"))
     with Bank.open(place) as bank:
         assert take_spool_in(bank).turns == 1 and len(bank.runs().rows) == 2

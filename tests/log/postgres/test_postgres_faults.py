@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -74,9 +76,47 @@ def test_a_connection_that_is_torn_behind_the_commit_is_answered(server: Postgre
     assert ENGINE.open(server.url(bank)).verify().events == 7
 
 
+@pytest.fixture
+def small_disk(server: PostgresServer) -> Iterator[Path]:
+    """A disk of 24 MiB that is the server's; left out where this user may mount none."""
+    folder = server.home / name()
+    folder.mkdir()
+    options = f"size=24m,uid={server.home.stat().st_uid}"
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
 @pytest.mark.slow
-def test_a_full_disk_refuses_an_append_and_keeps_the_log(server: PostgresServer, database: str) -> None:
+def test_a_disk_that_is_full_refuses_an_append_and_keeps_the_log(server: PostgresServer, small_disk: Path) -> None:
     """In one round trip as in two; what the server said is told. With room again, the same handles go on."""
+    made = name()
+    server.execute(f"CREATE TABLESPACE {made} LOCATION '{small_disk}'")
+    server.execute(f"CREATE DATABASE {made} TABLESPACE {made}")
+    place, filler = server.url(name(), database=made), small_disk / "filler"
+    log = ENGINE.create(place, [note("one")])
+    log.append([note("two")])
+    filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - 2**17))
+    try:
+        for writer in (log, ENGINE.open(place)):
+            with pytest.raises(errors.LogUnavailable, match="No space left on device; the log is as it was"):
+                for _ in range(60):
+                    writer.append([note("x" * 1_900) for _ in range(30)])
+            end = writer.position()
+            assert writer.verify().events == end
+        filler.unlink()
+        assert log.append([note("more")]).first == end + 1
+    finally:
+        log.close()
+        server.execute(f"DROP DATABASE {made} WITH (FORCE)")
+        server.execute(f"DROP TABLESPACE {made}")
+
+
+@pytest.mark.slow
+def test_a_file_that_may_not_grow_refuses_an_append_and_keeps_the_log(server: PostgresServer, database: str) -> None:
+    """As on a full disk, where this user may mount none."""
     place = server.url(name(), database=database)
     log = ENGINE.create(place, [note("one")])
     log.append([note("two")])

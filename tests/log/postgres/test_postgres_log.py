@@ -21,10 +21,12 @@ from rbank_es.log import EMPTY, EventLog
 from rbank_es.log.postgres import postgres_schema
 from rbank_es.log.postgres.postgres_engine import ENGINE, address_of
 from rbank_es.log.postgres.postgres_log import PostgresLog
+from rbank_es.log.postgres.postgres_server import ConnectionLost, Server
 from rbank_es.log.protocol import Erasing
 from rbank_es.log.writer_errors import LeaseLost, LogBehind
 from rbank_es.testing import SECRET, at_once, event_id, note
 from tests.cli_runner import ROOT
+from tests.postgres_relay import Relay
 from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -169,8 +171,6 @@ def test_ids_of_other_words_are_no_answer_to_a_broken_connection(
 
 
 def _lost(log: PostgresLog) -> Exception:
-    from rbank_es.log.postgres.postgres_server import ConnectionLost
-
     return ConnectionLost(log.place, psycopg.OperationalError("the server closed the connection"))
 
 
@@ -238,12 +238,12 @@ def test_a_lease_that_was_lost_stops_its_holder(server: PostgresServer, monkeypa
     monkeypatch.setattr(postgres_limits, "LEASE_S", 0.2)
     place = free(server)
     log, other = ENGINE.create(place, [note("one")]), ENGINE.open(place)
-    once = log.server.once
+    execute = Server.execute
 
-    def stopped(statement: str, values: Any) -> Any:
-        return False if "renew" in statement else once(statement, values)  # as a process that stands still
+    def stopped(self: Server, statement: str, values: Any = ()) -> Any:
+        return [(False,)] if "renew" in statement else execute(self, statement, values)  # as one that stands still
 
-    monkeypatch.setattr(log.server, "once", stopped)
+    monkeypatch.setattr(Server, "execute", stopped)
     with log.exclusive("loop") as lease:
         time.sleep(0.3)
         assert log.append([note("nobody took over")]).last == 2
@@ -253,6 +253,22 @@ def test_a_lease_that_was_lost_stops_its_holder(server: PostgresServer, monkeypa
                 log.append([note("late")])
             assert other.append([note("mine")]).last == 3
     assert log.append([note("free again")]).last == 4
+
+
+def test_a_lease_is_taken_and_given_back_over_torn_connections(server: PostgresServer, tmp_path: Path) -> None:
+    """Whose answer was lost has it, and nobody waits until it runs out."""
+    place = free(server)
+    other = ENGINE.create(place)
+    with Relay(server.home, tmp_path) as relay:
+        log = ENGINE.open(place.replace(str(server.home), str(relay.folder)))
+        relay.break_behind(b"take_lease")
+        with log.exclusive("loop"):
+            assert relay.is_broken and log.append([note("one")]).last == 1
+            with pytest.raises(errors.LogBusy), other.exclusive("loop"):
+                pass
+            backends(server)
+    with other.exclusive("loop"):
+        assert other.append([note("two")]).last == 2
 
 
 def test_a_server_that_was_put_back_is_refused(server: PostgresServer) -> None:
