@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
+from rbank_es.lab.run_rows import TrialRun
 from rbank_es.lab.statistics import Estimate, interval, mean_of, share_interval, within
-from rbank_es.lab.trial_units import Row, by_trial, by_unit, unit_of
+from rbank_es.lab.trial_units import by_trial, by_unit, unit_of
 
 Values = Sequence[float | None]
 """The values of a trial, or their means over the trials of a unit, by position."""
@@ -76,7 +77,7 @@ def _estimate(values: Values, bounds: Bounds) -> Estimate | None:
     return share_interval(known) if bounds == SHARES else within(interval(known), *bounds)
 
 
-def values_by_position(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[float | None]:
+def values_by_position(rows: Sequence[TrialRun], value: Callable[[TrialRun], float | None]) -> list[float | None]:
     """Return the value of each row of a trial at its position; None at positions without a row."""
     found = {row.position: value(row) for row in rows}
     return [found.get(position) for position in range(1, max(found, default=0) + 1)]
@@ -88,7 +89,9 @@ def mean_by_position(trials: Sequence[Values]) -> list[float | None]:
     return [area([values[at] for values in trials if at < len(values)]) for at in range(tasks)]
 
 
-def unit_curves(rows: Iterable[Row], value: Callable[[Row], float | None]) -> dict[str, dict[int, list[float | None]]]:
+def unit_curves(
+    rows: Iterable[TrialRun], value: Callable[[TrialRun], float | None]
+) -> dict[str, dict[int, list[float | None]]]:
     """Return the values by position of each unit, by condition; a unit counts if all its trials have begun."""
     trials = by_trial(rows, lambda each: values_by_position(each, value))
     every = {trial for each in trials.values() for trial in each}

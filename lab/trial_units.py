@@ -11,50 +11,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import product
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
+
+from rbank_es.lab.run_rows import TrialRun
 
 Unit = Literal["repetition", "order"]
 TrialKey = tuple[int, int]
 """The order and the repetition of a trial."""
 
 
-class TrialRow(Protocol):
-    """The fields of a row, of one run, that say where in which trial it belongs."""
-
-    @property
-    def condition(self) -> str:
-        """The name of the condition."""
-        ...
-
-    @property
-    def order(self) -> int:
-        """The number of the order, from 0."""
-        ...
-
-    @property
-    def repetition(self) -> int:
-        """The number of the repetition, from 0."""
-        ...
-
-    @property
-    def position(self) -> int:
-        """The place of the task in the order, from 1."""
-        ...
-
-
-Row = TypeVar("Row", bound=TrialRow)
 Value = TypeVar("Value")
 Mean = TypeVar("Mean")
 
 
 def by_trial(
-    rows: Iterable[Row], measure: Callable[[Sequence[Row]], Value | None]
+    rows: Iterable[TrialRun], measure: Callable[[Sequence[TrialRun]], Value | None]
 ) -> dict[str, dict[TrialKey, Value | None]]:
     """Return a measure of each trial's rows, which it gets by position, by condition, order and repetition.
 
     Raises ValueError for two rows at one position of a trial.
     """
-    trials: dict[str, dict[TrialKey, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
+    trials: dict[str, dict[TrialKey, dict[int, TrialRun]]] = defaultdict(lambda: defaultdict(dict))
     for row in rows:
         taken = trials[row.condition][row.order, row.repetition]
         if row.position in taken:

@@ -9,6 +9,7 @@ import msgspec
 
 from rbank_es.bank.model_calls import CallFacts, ModelCalls
 from rbank_es.events import LmCalled
+from rbank_es.models.model_call import code_of_refusal
 
 CALLS = ("/chat/completions", "/completions", "/responses")
 """The ends of the paths that call a model; uploads, lists and embeddings are passed on unrecorded."""
@@ -16,12 +17,6 @@ CALLS = ("/chat/completions", "/completions", "/responses")
 End = Literal["whole", "closed", "broken"]
 """How a body ended: the server was done, the reader closed it before, or the connection broke."""
 
-_STATUS = {400: "refused", 401: "wrong_key", 402: "no_credit", 403: "wrong_key", 404: "unknown_model", 408: "timeout"}
-_NAMED = {
-    "insufficient_quota": "no_credit",
-    "context_length_exceeded": "context_too_long",
-    "model_not_found": "unknown_model",
-}
 _TELLING = (b'"usage"', b'"error"', b'"response.')
 """What stands in the events of a stream that tell how it went."""
 
@@ -108,8 +103,8 @@ def _failure(exchange: HttpExchange, streamed: bool, answers: list[dict[str, Any
         kind, text = exchange.error or ("", "")
         return code_of(kind), f"{kind}: {text}"
     if exchange.status >= 400:
-        named = _NAMED.get(str(refusal.get("code"))) if isinstance(refusal, dict) else None
-        return named or code_of_status(exchange.status), message
+        named = [str(refusal.get("code"))] if isinstance(refusal, dict) else []
+        return code_of_refusal(exchange.status, named), message
     if streamed and any(each.get("done") or each.get("type") in _LAST for each in answers):
         return ("server_error", message) if message else (None, None)
     if exchange.end == "broken":
@@ -121,13 +116,6 @@ def _failure(exchange: HttpExchange, streamed: bool, answers: list[dict[str, Any
     if streamed and not exchange.dropped:
         return "stream_cut", message
     return (None if streamed or exchange.dropped or answers != [{}] else "bad_response"), None
-
-
-def code_of_status(status: int) -> str:
-    """Return the code of a refusal by its HTTP status."""
-    if status == 429:
-        return "rate_limited"
-    return "server_error" if status >= 500 else _STATUS.get(status, "refused")
 
 
 def code_of(kind: str) -> str:

@@ -5,7 +5,7 @@ A failure has a code with a hint. Some codes are tried again after a wait; some 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from rbank_es import limits
@@ -81,6 +81,31 @@ class RetryableFailure(Exception):
 def failed(code: str, message: str) -> LmFailed:
     """Return the failure with this code, and its hint."""
     return LmFailed(code, message, MODEL_HINTS.get(code, MODEL_HINTS["unexpected"]))
+
+
+_CODES = {
+    "insufficient_quota": "no_credit",
+    "exceeded_current_quota_error": "no_credit",
+    "context_length_exceeded": "context_too_long",
+    "model_not_found": "unknown_model",
+    "invalid_api_key": "wrong_key",
+    "authentication_error": "wrong_key",
+    "rate_limit_exceeded": "rate_limited",
+    "rate_limit_error": "rate_limited",
+}
+"""Our codes of the codes in which servers say what is wrong; they go before the status."""
+
+_STATUS = {
+    401: "wrong_key", 402: "no_credit", 403: "wrong_key", 404: "unknown_model", 408: "timeout", 429: "rate_limited",
+}  # fmt: skip
+
+
+def code_of_refusal(status: int, named: Iterable[str] = (), *, too_long: bool = False) -> str:
+    """Return the code of an answer other than a completion, by the codes that the server names and the HTTP status."""
+    known = next((_CODES[each] for each in named if each in _CODES), None) or _STATUS.get(status)
+    if known is not None or too_long:
+        return known or "context_too_long"
+    return "server_error" if status >= 500 else "refused" if status >= 400 else "bad_response"
 
 
 def wait_s(tries: int, asked_s: float | None) -> float | None:

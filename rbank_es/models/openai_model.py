@@ -27,6 +27,7 @@ from rbank_es.models.model_call import (
     Question,
     RetryableFailure,
     Try,
+    code_of_refusal,
     failed,
     said_by,
 )
@@ -47,18 +48,6 @@ _ENDS = {
     "function_call": "tool_call",
     "content_filter": "content_filter",
 }
-_CODES = {
-    "insufficient_quota": "no_credit",
-    "exceeded_current_quota_error": "no_credit",
-    "model_not_found": "unknown_model",
-    "invalid_api_key": "wrong_key",
-    "authentication_error": "wrong_key",
-    "rate_limit_exceeded": "rate_limited",
-    "rate_limit_error": "rate_limited",
-}
-"""Our codes of the codes in which servers say what is wrong; they go before the status."""
-
-_STATUS = {401: "wrong_key", 402: "no_credit", 403: "wrong_key", 404: "unknown_model", 408: "timeout"}
 _STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 _NO_ANSWER = "the model gave no answer within {:g} s"
 
@@ -326,12 +315,7 @@ def _usage(given: Any) -> dict[str, int]:
 def refusal(status: int, headers: Any, body: bytes, variable: str) -> LmFailed | RetryableFailure:
     """Return the failure that an answer other than a completion stands for."""
     said, named = _said_in(body)
-    code = next((_CODES[each] for each in named if each in _CODES), None) or _STATUS.get(status)
-    if code is None and says_too_long(status, said, named):
-        code = "context_too_long"
-    if code is None:
-        code = "rate_limited" if status == 429 else "server_error" if status >= 500 else None
-    code = code or ("refused" if status >= 400 else "bad_response")
+    code = code_of_refusal(status, named, too_long=says_too_long(status, said, named))
     words = f"the provider refused the key{variable and ' in '}{variable}" if code == "wrong_key" else _WORDS[code]
     failure = failed(code, f"{words} (HTTP {status}){said_by(said)}")
     if code in ("rate_limited", "server_error"):
