@@ -77,9 +77,9 @@ def serving(length: int, step: Callable[[int], str]) -> Any:
 
 
 def _native(body: dict[str, Any], number: int) -> dict[str, Any]:
-    """A choice that calls a tool in the protocol's own form: the only one that is offered, or one that is looked up."""
+    """A choice that calls a tool in the protocol's own form: the one that ends, once it is required, or one that looks."""
     name, arguments = "tools", {"name": NAMES[number // 2 % 12]}  # two numbers are drawn a step
-    if len(body["tools"]) == 1:
+    if "Your steps are used up" in json.dumps(body):
         name, arguments = "SUBMIT", {"answer": "45 metres"}
     made = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
     return {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [made]}}
