@@ -42,7 +42,7 @@ class React(Executor):
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedReAct`."""
         forced = ForcedAnswer("trajectory", lms, self.sampling)
-        agent = RecordedReAct(tools, recorder, sub_calls(lms, limits, tools.session.meter), limits, forced)
+        agent = RecordedReAct(tools, recorder, sub_calls(lms, limits, tools.session), limits, forced)
         ending: Ending = agent(context=context, question=task).ending
         return ending
 

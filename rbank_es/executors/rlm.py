@@ -54,7 +54,7 @@ class Rlm(Executor):
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedRLM`."""
-        subcalls = sub_calls(lms, limits, tools.session.meter)
+        subcalls = sub_calls(lms, limits, tools.session)
         forced = ForcedAnswer(_HISTORY, lms, self.sampling)
         rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits), forced)
         ending: Ending = rlm(context=context, question=task).ending

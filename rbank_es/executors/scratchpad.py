@@ -44,7 +44,7 @@ class Scratchpad(Executor):
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Take steps in one interpreter."""
         interpreters = self.interpreters or make_sandboxes(limits)
-        subcalls = sub_calls(lms, limits, tools.session.meter)
+        subcalls = sub_calls(lms, limits, tools.session)
         execution = getattr(interpreters, "execution_instructions", "")
         predict = dspy.Predict(code_signature(code_instructions(tools, limits, execution, _SHOWN), "scratchpad"))
         with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:

@@ -14,18 +14,29 @@ from rbank_es.tools.runtime.run_meter import RunMeter
 if TYPE_CHECKING:
     from rbank_es.executors.executor import RunLimits
     from rbank_es.models.run_models import Lms
+    from rbank_es.tools.runtime.tool_family import ToolSession
 
 
-def sub_calls(lms: Lms, limits: RunLimits, meter: RunMeter) -> SubCalls:
-    """Return the sub-calls of a run, to its sub-model, within the bounds that `meter` counts against."""
-    return SubCalls(lambda prompt: lms.ask("sub", [{"role": "user", "content": prompt}]).text, limits.subcalls, meter)
+def sub_calls(lms: Lms, limits: RunLimits, session: ToolSession) -> SubCalls:
+    """Return the sub-calls of a run, to its sub-model, within the bounds that the meter of `session` counts against."""
+
+    def answer(prompt: str) -> str:
+        return lms.ask("sub", [{"role": "user", "content": prompt}]).text
+
+    return SubCalls(answer, limits.subcalls, session.meter, question=session.question)
 
 
 class SubCalls:
     """`llm_query` and `llm_query_batched` of one run, with one limit of prompts. Safe for several threads."""
 
-    def __init__(self, answer: Callable[[str], str], allowed: int, meter: RunMeter | None = None) -> None:
-        """Send at most `allowed` prompts to `answer`, which returns a text or raises `LmFailed`; `meter` counts too."""
+    def __init__(
+        self, answer: Callable[[str], str], allowed: int, meter: RunMeter | None = None, *, question: str = ""
+    ) -> None:
+        """Send at most `allowed` prompts to `answer`, which returns a text or raises `LmFailed`; `meter` counts too.
+
+        A prompt that holds no word that the run's `question` doesn't is refused: nothing is in it to read.
+        """
+        self._question = _words(question)
         self.allowed = allowed
         self._meter = meter or RunMeter()
         self.used = 0
@@ -38,8 +49,8 @@ class SubCalls:
         return {"llm_query": self.llm_query, "llm_query_batched": self.llm_query_batched}
 
     def llm_query(self, prompt: str) -> str:
-        """Send one prompt to the sub-model, which sees no data and has no tools, and return its answer."""
-        _check(prompt)
+        """Send one prompt to the sub-model, and return its answer."""
+        self._check(prompt)
         self._take([prompt])
         return self._answer(prompt)
 
@@ -48,7 +59,7 @@ class SubCalls:
         if isinstance(prompts, str) or not isinstance(prompts, list | tuple):
             raise TypeError("llm_query_batched takes a list of texts")
         for prompt in prompts:
-            _check(prompt)
+            self._check(prompt)
         # After all prompts were checked, so that a refused batch costs no sub-calls.
         self._take(prompts)
         workers = ThreadPoolExecutor(max_workers=limits.SUB_CALLS_AT_ONCE)
@@ -79,7 +90,13 @@ class SubCalls:
         except LmFailed as error:
             return f"[ERROR] {error}"
 
+    def _check(self, prompt: object) -> None:
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise ValueError("a prompt is a text with words in it")
+        if _words(prompt) <= self._question:
+            why = "a sub-model sees no data and has no tools, only the prompt, which says no more than your question"
+            raise ValueError(f"{why}: find data with the other tools, and give it what takes reading")
 
-def _check(prompt: object) -> None:
-    if not isinstance(prompt, str) or not prompt.strip():
-        raise ValueError("a prompt is a text with words in it")
+
+def _words(text: str) -> set[str]:
+    return {*text.casefold().replace("?", " ").split()}

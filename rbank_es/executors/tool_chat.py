@@ -59,7 +59,7 @@ class Tools(Executor):
 
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Take steps until one submits or there are no more."""
-        more = sub_calls(lms, limits, tools.session.meter).functions
+        more = sub_calls(lms, limits, tools.session).functions
         names = ", ".join(rare_tools(tools))
         rare = _RARE.format(names=names) if names else ""
         system = _INSTRUCTIONS.format(subcalls=limits.subcalls, rare=rare, context=context)

@@ -45,7 +45,7 @@ class Plain(Executor):
         from rbank_es.executors.sub_calls import sub_calls
 
         lm = lms.lm("agent", temperature=self.temperature, rollout_id=self.rollout_id)
-        functions = {**tools.functions, **sub_calls(lms, limits, tools.session.meter).functions}
+        functions = {**tools.functions, **sub_calls(lms, limits, tools.session).functions}
         manual, left_out = tools.manual_text(), 0
 
         def ask(first: int, end: str = "") -> Any:

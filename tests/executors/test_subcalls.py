@@ -52,6 +52,15 @@ def test_a_batch_that_is_too_large_is_refused_whole() -> None:
     assert calls.used == 0 and calls.llm_query_batched(["p"] * 25) == ["p"] * 25
 
 
+@pytest.mark.parametrize("prompt", ["Which lights can be seen?", "which lights ", "Lights can be seen"])
+def test_a_prompt_that_says_no_more_than_the_question_is_refused(prompt: str) -> None:
+    """Small models asked themselves their question, without any data, until their run stalled."""
+    calls = SubCalls(str.upper, 25, question="Which lights can be seen from the Marigold?")
+    with pytest.raises(ValueError, match="says no more than your question: find data"):
+        calls.llm_query_batched([prompt])
+    assert calls.used == 0 and calls.llm_query(f"{prompt} Rows: a, b") == f"{prompt} Rows: a, b".upper()
+
+
 def test_after_an_interruption_no_prompt_is_sent_that_was_not_sent_yet() -> None:
     """Each may take minutes and cost money."""
     sent: list[str] = []

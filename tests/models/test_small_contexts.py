@@ -77,7 +77,7 @@ def serving(length: int, step: Callable[[int], str]) -> Any:
 
 
 def _native(body: dict[str, Any], number: int) -> dict[str, Any]:
-    """A choice that calls a tool in the protocol's own form: the one that ends, once it is required, or one that looks."""
+    """A call in the protocol's own form: one that looks, or the one that ends where that is required."""
     name, arguments = "tools", {"name": NAMES[number // 2 % 12]}  # two numbers are drawn a step
     if "Your steps are used up" in json.dumps(body):
         name, arguments = "SUBMIT", {"answer": "45 metres"}
