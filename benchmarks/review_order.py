@@ -25,7 +25,7 @@ from benchmarks.measure import Goal, Row
 from benchmarks.sizes import Sizes
 from rbank_es import Bank, Item
 from rbank_es.bank.verdict_acts import Ruling
-from rbank_es.bank.verdict_review import OPPOSITE
+from rbank_es.bank.verdict_review import OPPOSITE, doubts_at
 from rbank_es.events import (
     ContextBuilt,
     Event,
@@ -359,7 +359,7 @@ def _saved(model: Model, seed: int) -> Saved:
     with Bank.create("memory:") as bank:
         wrong, chances = _fill(bank, model, dice)
         runs = [f"run-{number:04d}" for number in range(RUNS)]
-        listed = bank.doubtful_verdicts()
+        listed = doubts_at(bank, bank.position)
         rest = {each.run: len(each.stake.items) for each in listed}
         best = _left(bank, sorted(wrong.keys() & rest.keys(), key=lambda run: (-rest[run], run))[:budget], wrong)
         drawn = [_left(bank, dice.sample(runs, budget), wrong) for _ in range(RANDOM_ORDERS)]
@@ -381,7 +381,7 @@ def _checked_by_us(bank: Bank, wrong: dict[str, VerdictValue], budget: int) -> i
     """Check the first verdict of the review, and ask again; return the number of items that left."""
     before = active(bank.state())
     for _ in range(budget):
-        if asked := bank.doubtful_verdicts():
+        if asked := doubts_at(bank, bank.position):
             first = asked[0]
             found = OPPOSITE[first.verdict] if first.run in wrong else first.verdict
             bank.overrule(first.run, found, reason="checked")

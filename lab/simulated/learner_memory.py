@@ -16,6 +16,7 @@ from rbank_es import __version__
 from rbank_es.bank import Bank
 from rbank_es.bank.correction import Correction
 from rbank_es.bank.verdict_acts import Ruling
+from rbank_es.bank.verdict_review import doubts_at
 from rbank_es.context.layer_text import LayerText
 from rbank_es.context.procedures import procedures
 from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted
@@ -119,7 +120,7 @@ class LearnerMemory:
 
     def doubtful(self) -> tuple[str, ...]:
         """Return the runs whose verdicts the bank proposes for a check, the most urgent first."""
-        return tuple(each.run for each in self.bank.doubtful_verdicts())
+        return tuple(each.run for each in doubts_at(self.bank, self.bank.position))
 
     def overrule(self, verdicts: Mapping[str, Polarity]) -> Correction:
         """Record verdicts of a person, by run, and correct what was learned."""

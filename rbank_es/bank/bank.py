@@ -44,7 +44,6 @@ from rbank_es.system.text_cuts import cut_words
 if TYPE_CHECKING:
     from rbank_es.answers.shared.moment import Moment
     from rbank_es.bank.bank_erasure import BankErasure
-    from rbank_es.bank.policy_record import PolicyInForce
     from rbank_es.bank.supposed_differences import WhatIf
     from rbank_es.law import State
     from rbank_es.law.digests import StateDigests
@@ -83,15 +82,7 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         """Return the answer to a question by its name, about the head. Raises `BadInput`, and as the question."""
         return self.at().ask(name, **given)
 
-    # ---------------------------------------------------------------- policies, time travel, what if
-
-    def policies(self, point: str | int | None = None) -> tuple[PolicyInForce, ...]:
-        """Return the policy of each kind that governs at a point, with all its settings, recorded or not: those of the
-        answer `bank.at(point).policies()`.
-        """
-        from rbank_es.bank.policy_record import policies_in_force
-
-        return policies_in_force(self.log, self.resolve(point))
+    # ---------------------------------------------------------------- time travel, what if
 
     def replay(
         self,

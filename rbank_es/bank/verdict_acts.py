@@ -16,13 +16,11 @@ from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, JudgmentOverruled
 from rbank_es.events.run_events import VerdictValue, verdict_value
-from rbank_es.system.progress import OnProgress
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
     from rbank_es.bank.correction import Correction
     from rbank_es.bank.corrector import Corrector
-    from rbank_es.bank.verdict_review import DoubtfulVerdict
     from rbank_es.law import State
 
 SOMEBODY = "somebody"
@@ -114,18 +112,6 @@ class VerdictActs(OpenBank):
             judgment=None if standing is None else self.event_at(standing.seq).id,
             reason=ruling.reason,
         )
-
-    def doubtful_verdicts(
-        self, point: str | int | None = None, *, progress: OnProgress | None = None
-    ) -> tuple[DoubtfulVerdict, ...]:
-        """Return the verdicts on which items rest alone at a point, first those whose being wrong would cost most.
-
-        `progress` is called with the number of runs done and their total. See `rbank_es.bank.verdict_review`.
-        Raises `BadPoint`.
-        """
-        from rbank_es.bank.verdict_review import doubts_at
-
-        return doubts_at(self, self.resolve(point), progress)
 
     def correct(self, *, decisions: bool = False, dry_run: bool = False) -> Correction:
         """Complete what is due: after verdicts and acts that came by `append`, by import or from judges.

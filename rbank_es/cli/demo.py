@@ -58,7 +58,7 @@ def _live(into: str | None, page: Path, *, as_json: bool) -> None:
             echo_json({"bank": bank.name, "live": True, "scripted": True} | facts)
         else:
             name = into or bank.name
-            live_demo.print_result(bank, result, name)
+            live_demo.print_result(result, name)
             print_page(bank, name, page)
             live_demo.print_next_steps(into)
 

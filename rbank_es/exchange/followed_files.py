@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from threading import Event as Signal
 from time import monotonic
 
 from rbank_es.bank.bank import Bank
@@ -28,9 +27,8 @@ def follow_paths(
     on_import: Callable[[ImportReport], None],
     on_failure: Callable[[BadInput], None],
     seen: _Seen,
-    stop: Signal | None = None,
 ) -> None:
-    """Import what changes below the paths until Ctrl-C, or until `stop` is set.
+    """Import what changes below the paths until Ctrl-C.
 
     `seen` is what `states_of` returned before the first import. A file that can't be read is reported, and tried again
     when it changes.
@@ -39,7 +37,7 @@ def follow_paths(
 
     watched = sorted({str(path if path.is_dir() else path.parent) for path in paths})
     with RustNotify(watched, False, False, 300, True, True) as watcher:
-        while stop is None or not stop.is_set():
+        while True:
             # Compare after the watcher was made: a change in between would wake nobody.
             now = dict(states_of(paths))
             changed = [path for path, state in now.items() if seen.get(path) != state]
@@ -51,7 +49,7 @@ def follow_paths(
                 except BadInput as failure:
                     on_failure(failure)
             pause_ms = int((monotonic() - began) * _SHARE * 1000)
-            if watcher.watch(max(pause_ms, 500), 100, int(_WAIT_S * 1000), stop) == "signal":
+            if watcher.watch(max(pause_ms, 500), 100, int(_WAIT_S * 1000), None) == "signal":
                 raise KeyboardInterrupt
 
 

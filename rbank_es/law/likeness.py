@@ -244,13 +244,13 @@ def differences(before: Item, after: Item) -> tuple[Exchange, ...]:
     return _exchanges(content_of(before), content_of(after)) or _exchanges(before.title, after.title)
 
 
-def in_words(exchanges: Sequence[Exchange], most: int = 3) -> str:
-    """Return differences in words, at most so many: `feet → metre; less: not`."""
+def in_words(exchanges: Sequence[Exchange]) -> str:
+    """Return differences in words, the first three: `feet → metre; less: not`."""
     told = [
         f"{each.before} → {each.after}"
         if each.before and each.after
         else f"{'more' if each.after else 'less'}: {each.after or each.before}"
-        for each in exchanges[:most]
+        for each in exchanges[:3]
     ]
     left = len(exchanges) - len(told)
     return "; ".join([*told, *([f"and {left:,} more"] if left > 0 else [])])

@@ -91,9 +91,9 @@ def test_events_come_with_their_ids_facts_words_and_times(mine: Bank, theirs: Ba
 
 def test_nothing_comes_of_policies_and_decisions_and_this_bank_decides(mine: Bank, theirs: Bank) -> None:
     mine.set_policies({"consolidation": {"name": "append"}})
-    policies = mine.policies()
+    policies = mine.policies().policies
     made = mine.absorb(theirs)
-    assert mine.policies() == policies
+    assert mine.policies().policies == policies
     assert made.decisions == {"add": 4}  # there, one of them was skipped as a near duplicate
     assert set(active(mine.state())) == {COUNTED.id, HEIGHT.id, TWIN.id, WARNING.id, SORTED.id}
     assert [change.id for change in made.came] == sorted((HEIGHT.id, TWIN.id, WARNING.id, SORTED.id))
@@ -608,7 +608,7 @@ def test_a_bank_with_a_policy_that_nobody_knows_comes_in(mine: Bank, theirs: Ban
 
     theirs.append(PolicySet(policies=(PolicyChoice(kind="consolidation", name="dream", version=9),)))
     made = mine.absorb(theirs)
-    assert made.brought_candidates == 4 and "dream" not in {each.label for each in mine.policies()}
+    assert made.brought_candidates == 4 and "dream" not in {each.label for each in mine.policies().policies}
 
 
 def test_an_extraction_that_nobody_decided_about_there_is_decided_here(mine: Bank, theirs: Bank) -> None:

@@ -34,7 +34,7 @@ def test_a_fork_has_the_state_of_its_parent_at_the_point(sample: Bank, tmp_path:
     for point in (ends[len(ends) // 3], ends[-1]):
         with sample.fork(tmp_path / f"fork-{point}", point) as fork:
             assert fork.replay().digests == sample.replay(point).digests
-            assert fork.policies() == sample.policies(point)
+            assert fork.policies().policies == sample.at(point).policies().policies
             assert fork.search("lights").hits == sample.at(point).search("lights").hits
             checked = fork.check(retrievals=True)
             assert checked.ok and checked.head == str(fork.head())

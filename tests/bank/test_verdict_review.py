@@ -24,7 +24,7 @@ from rbank_es.bank.error_model import (
     fitted,
     opinions_of,
 )
-from rbank_es.bank.verdict_review import OPPOSITE, doubtful_verdicts, stake_of, within
+from rbank_es.bank.verdict_review import OPPOSITE, doubtful_verdicts, doubts_at, stake_of, within
 from rbank_es.events import JudgmentOverruled, PolicyChoice, RunJudged
 from rbank_es.events.run_events import JudgeKind
 from rbank_es.law import Append, fold
@@ -249,7 +249,7 @@ def test_of_what_people_said_the_verdict_that_stands_checks_the_judge(version: i
         learned(bank, HEIGHT, ("b", "success"))
         bank.append(judged("a", "failure", "human"))
         bank.append(early)
-        [doubtful] = bank.doubtful_verdicts()
+        [doubtful] = doubts_at(bank, bank.position)
         record = doubtful.doubt.record
         assert (doubtful.run, record.checked, record.wrong) == ("b", 1, wrong)
 
@@ -276,7 +276,7 @@ def test_the_same_log_gives_the_same_order_by_falling_loss(ops: list[Op]) -> Non
     life = Life()
     for op in ops:
         life.do(op)
-    found = life.bank.doubtful_verdicts()
+    found = doubts_at(life.bank, life.bank.position)
     log = life.log
     judgments = [each for each in log if isinstance(each, RunJudged | JudgmentOverruled)]
     assert doubtful_verdicts(fold(log), judgments) == found
@@ -316,7 +316,7 @@ def test_a_review_leaves_the_state_as_it_is() -> None:
 
 def test_what_leaves_without_twins_is_what_a_dry_run_of_the_correction_says() -> None:
     with misled_bank("memory:") as bank:
-        for each in bank.doubtful_verdicts():
+        for each in doubts_at(bank, bank.position):
             tried = bank.overrule(each.run, OPPOSITE[each.verdict], reason="tried", dry_run=True)
             assert each.stake.items == tuple(change.id for change in tried.left)
 
@@ -326,7 +326,7 @@ def test_what_leaves_without_twins_is_what_a_dry_run_of_the_correction_says() ->
 
 def test_the_order_is_by_expected_loss() -> None:
     with misled_bank("memory:") as bank:
-        found = {each.run: each for each in bank.doubtful_verdicts()}
+        found = {each.run: each for each in doubts_at(bank, bank.position)}
         # `well` carries nothing alone: its advice only supports HEIGHT.
         assert list(found) == ["wrong", "lucky", "misled"]
         assert [each.stake.items for each in found.values()] == [(HEIGHT.id,), (SORTED.id,), (WARNING.id,)]
@@ -340,15 +340,15 @@ def test_ties_are_in_order_of_position() -> None:
             bank.append([*ran(run), judged(run, "success")])
             item = replace(HEIGHT, id=str(number), title=f"{number} " * 5, content=f"w{number} x{number} y{number}")
             learned(bank, item, (run, "success"))
-        first = bank.doubtful_verdicts()
+        first = doubts_at(bank, bank.position)
         assert [each.run for each in first] == ["z", "a", "m"] and len({each.loss for each in first}) == 1
-        assert bank.doubtful_verdicts() == first
+        assert doubts_at(bank, bank.position) == first
 
 
 def test_a_person_who_confirmed_a_verdict_is_not_asked_again_and_teaches_the_order() -> None:
     with misled_bank("memory:") as bank:
         bank.overrule("wrong", "success", reason="It is right.")
-        found = {each.run: each for each in bank.doubtful_verdicts()}
+        found = {each.run: each for each in doubts_at(bank, bank.position)}
         assert list(found) == ["lucky", "misled"]
         record = found["lucky"].doubt.record
         assert (record.checked, record.wrong) == (1, 0) and found["lucky"].doubt.probability < 0.3
@@ -357,7 +357,7 @@ def test_a_person_who_confirmed_a_verdict_is_not_asked_again_and_teaches_the_ord
 def test_a_judge_for_scoring_who_disagrees_raises_the_doubt() -> None:
     with misled_bank("memory:") as bank:
         bank.append(replace(judged("misled", "success", "gold"), purpose="scoring"))
-        found = {each.run: each for each in bank.doubtful_verdicts()}
+        found = {each.run: each for each in doubts_at(bank, bank.position)}
         assert found["misled"].doubt.record.prior == 0.17 and found["misled"].doubt.probability > 0.8
         assert [each.judge for each in found["misled"].doubt.against] == ["gold-1"]
 
@@ -366,12 +366,12 @@ def test_undecided_runs_and_judgments_without_a_run_are_passed_over() -> None:
     with misled_bank("memory:") as bank:
         bank.append(judged("nobody", "success"))
         bank.overrule("wrong", "undecided", reason="Nobody can tell.")
-        assert {each.run for each in bank.doubtful_verdicts()} == {"well", "lucky", "misled"}
+        assert {each.run for each in doubts_at(bank, bank.position)} == {"well", "lucky", "misled"}
 
 
 def test_an_empty_bank_has_no_doubtful_verdict() -> None:
     with Bank.create("memory:") as bank:
-        assert bank.doubtful_verdicts() == ()
+        assert doubts_at(bank, bank.position) == ()
 
 
 def test_what_does_not_fit_into_the_minutes_left_is_passed_over() -> None:

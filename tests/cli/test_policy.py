@@ -33,7 +33,7 @@ def test_every_kind_is_shown_with_its_settings_their_defaults_and_since_when(pla
     ]
     assert found["retrieval"]["settings"]["k"] == 6
     with Bank.open(place / "notes") as bank:
-        assert bank.at().policies().policies == bank.policies()
+        assert bank.at().policies() == bank.policies()
         assert json.loads(bank.at().policies().json())["policies"] == list(found.values())
     people = run("policy", "./notes", cwd=place).out
     assert "retrieval: bm25-3 (since 2)" in people and "k_success" in people and "Default: 6" in people
@@ -127,7 +127,7 @@ def test_settings_in_python_are_one_call(tmp_path: Path) -> None:
         done = bank.set_policies({"retrieval": {"k": 2}, "selection": {"among": "first"}}, by="ann")
         assert (done.last_seq, len(done.policies)) == (3, 2)
         assert bank.set_policies({"retrieval": {"k": 2}}).last_seq is None
-        assert {each.kind: each.since_seq for each in bank.policies() if each.since_seq == 3}.keys() == {
+        assert {each.kind: each.since_seq for each in bank.policies().policies if each.since_seq == 3}.keys() == {
             "retrieval",
             "selection",
         }

@@ -85,7 +85,7 @@ def asked(bank: Bank, queries: list[str]) -> None:
     bank.append(RunStarted(run="asks", task="?"))
     for query in queries:
         hits = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in bank.search(query, 3))
-        policy = bank.policies()[0]
+        policy = bank.policies().policies[0]
         bank.append(MemoriesRetrieved(run="asks", k=3, policy=policy.label, hits=hits, query=query))
 
 
@@ -116,7 +116,7 @@ def test_nothing_differs_under_the_policies_in_force(ops: list[Op], tidy: bool, 
     bank = lived(ops, tidy).bank
     asked(bank, queries)
     tables: dict[str, Any] = {}
-    for each in bank.policies():
+    for each in bank.policies().policies:
         tables[each.kind] = {"name": each.name, "version": each.version, **each.settings}
     if bank.whatif(policies=tables, since=3).overdue:
         bank.correct()  # until then, what differs is what it does

@@ -15,6 +15,7 @@ import pytest
 from rbank_es import Bank, limits
 from rbank_es.answers.health import thinned
 from rbank_es.answers.shared.event_texts import messages_of
+from rbank_es.bank.verdict_review import doubts_at
 from rbank_es.errors import BadInput, BadPoint, NotInBank
 from rbank_es.events import (
     ContextBuilt,
@@ -423,14 +424,14 @@ def test_what_to_check_first_is_what_the_command_lists_and_in_the_past_what_was_
     for row, wanted in zip(found.rows, listed["rows"], strict=True):
         for name in ("run", "verdict", "judged_seq", "loss", "takes_out", "minutes", "confirm", "stake_total"):
             assert getattr(row, name) == wanted[name]
-    assert bank.at(400).doubts().total == len(bank.doubtful_verdicts(400)) != found.total
+    assert bank.at(400).doubts().total == len(doubts_at(bank, 400)) != found.total
 
 
 @pytest.mark.slow
 def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank: Bank, tmp_path: Path) -> None:
     with bank.fork(tmp_path / "then", "401") as then:
-        found = bank.doubtful_verdicts(401)
-        assert found and found == then.doubtful_verdicts(401) != bank.doubtful_verdicts()
+        found = doubts_at(bank, 401)
+        assert found and found == doubts_at(then, 401) != doubts_at(bank, bank.position)
 
 
 @pytest.mark.parametrize("at", one_in(3, [150, 400, HEAD]))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rbank_es.answers.leakage import Leakage
     from rbank_es.answers.lineage import LineageAnswer
     from rbank_es.answers.overview import Overview
+    from rbank_es.answers.policies import PoliciesAnswer
     from rbank_es.answers.review import Review
     from rbank_es.answers.run import RunAnswer
     from rbank_es.answers.runs import RunPage
@@ -217,6 +218,11 @@ class Questions:
     def about(self) -> About:
         """Return what the bank is: its name, purpose, counts, policies, and the marks of its log."""
         found: About = self.ask("about")
+        return found
+
+    def policies(self) -> PoliciesAnswer:
+        """Return the policy of each kind that governs, with all its settings, recorded or not."""
+        found: PoliciesAnswer = self.ask("policies")
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types

@@ -248,7 +248,7 @@ def _print_task(done: DemoTask, number: int, total: int) -> None:
     flush()
 
 
-def print_result(bank: Bank, result: DemoResult, name: str) -> None:
+def print_result(result: DemoResult, name: str) -> None:
     """Print the bank before the lesson and now, and the re-execution of the helped run."""
     helped = next(each for each in result.tasks if each.run == result.helped)
     failed = next(each for each in result.tasks if each.run == result.failed)
