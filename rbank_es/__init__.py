@@ -8,148 +8,97 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rbank_es.bank import Bank
-    from rbank_es.context.assembly import build_context
+    from rbank_es.bank import Bank as Bank
+    from rbank_es.context.assembly import build_context as build_context
     from rbank_es.errors import (
-        BadInput,
-        BadPoint,
-        BankNotFound,
-        DuplicateEvent,
-        LogCorruption,
-        PositionConflict,
-        RBankError,
+        BadInput as BadInput,
+        BadPoint as BadPoint,
+        BankNotFound as BankNotFound,
+        DuplicateEvent as DuplicateEvent,
+        LogCorruption as LogCorruption,
+        PositionConflict as PositionConflict,
+        RBankError as RBankError,
     )
     from rbank_es.events import (
-        ArtifactMaterialised,
-        BankAbsorbed,
-        BankCreated,
-        BankForked,
-        ContentErased,
-        ContextBuilt,
-        Decision,
-        DecisionUndone,
-        Event,
-        ExperimentFinished,
-        ExperimentStarted,
-        Hit,
-        ItemsLinked,
-        JudgmentOverruled,
-        LayerUse,
-        LmCalled,
-        MemoriesConsolidated,
-        MemoriesExtracted,
-        MemoriesForgotten,
-        MemoriesRead,
-        MemoriesRestored,
-        MemoriesRetracted,
-        MemoriesRetrieved,
-        MemoryProposed,
-        NoteLogged,
-        OntologyRegistered,
-        PolicyChoice,
-        PolicySet,
-        Ref,
-        RunFinished,
-        RunJudged,
-        RunStarted,
-        StepTaken,
-        ToolCalled,
+        ArtifactMaterialised as ArtifactMaterialised,
+        BankAbsorbed as BankAbsorbed,
+        BankCreated as BankCreated,
+        BankForked as BankForked,
+        ContentErased as ContentErased,
+        ContextBuilt as ContextBuilt,
+        Decision as Decision,
+        DecisionUndone as DecisionUndone,
+        Event as Event,
+        ExperimentFinished as ExperimentFinished,
+        ExperimentStarted as ExperimentStarted,
+        Hit as Hit,
+        ItemsLinked as ItemsLinked,
+        JudgmentOverruled as JudgmentOverruled,
+        LayerUse as LayerUse,
+        LmCalled as LmCalled,
+        MemoriesConsolidated as MemoriesConsolidated,
+        MemoriesExtracted as MemoriesExtracted,
+        MemoriesForgotten as MemoriesForgotten,
+        MemoriesRead as MemoriesRead,
+        MemoriesRestored as MemoriesRestored,
+        MemoriesRetracted as MemoriesRetracted,
+        MemoriesRetrieved as MemoriesRetrieved,
+        MemoryProposed as MemoryProposed,
+        NoteLogged as NoteLogged,
+        OntologyRegistered as OntologyRegistered,
+        PolicyChoice as PolicyChoice,
+        PolicySet as PolicySet,
+        Ref as Ref,
+        RunFinished as RunFinished,
+        RunJudged as RunJudged,
+        RunStarted as RunStarted,
+        StepTaken as StepTaken,
+        ToolCalled as ToolCalled,
     )
-    from rbank_es.events.items import Item
-    from rbank_es.law import State, evolve, fold
-    from rbank_es.ontology.loader import load_ontology
-    from rbank_es.sparql.source import open_source
-    from rbank_es.tools.runtime.store import Store
-    from rbank_es.tools.runtime.toolbox import build_tools
+    from rbank_es.events.items import Item as Item
+    from rbank_es.law import State as State, evolve as evolve, fold as fold
+    from rbank_es.ontology.loader import load_ontology as load_ontology
+    from rbank_es.sparql.source import open_source as open_source
+    from rbank_es.tools.runtime.store import Store as Store
+    from rbank_es.tools.runtime.toolbox import build_tools as build_tools
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ArtifactMaterialised",
-    "BadInput",
-    "BadPoint",
-    "Bank",
-    "BankAbsorbed",
-    "BankCreated",
-    "BankForked",
-    "BankNotFound",
-    "ContentErased",
-    "ContextBuilt",
-    "Decision",
-    "DecisionUndone",
-    "DuplicateEvent",
-    "Event",
-    "ExperimentFinished",
-    "ExperimentStarted",
-    "Hit",
-    "Item",
-    "ItemsLinked",
-    "JudgmentOverruled",
-    "LayerUse",
-    "LmCalled",
-    "LogCorruption",
-    "MemoriesConsolidated",
-    "MemoriesExtracted",
-    "MemoriesForgotten",
-    "MemoriesRead",
-    "MemoriesRestored",
-    "MemoriesRetracted",
-    "MemoriesRetrieved",
-    "MemoryProposed",
-    "NoteLogged",
-    "OntologyRegistered",
-    "PolicyChoice",
-    "PolicySet",
-    "PositionConflict",
-    "RBankError",
-    "Ref",
-    "RunFinished",
-    "RunJudged",
-    "RunStarted",
-    "State",
-    "StepTaken",
-    "Store",
-    "ToolCalled",
-    "build_context",
-    "build_tools",
-    "evolve",
-    "fold",
-    "load_ontology",
-    "open_source",
-    "__version__",
-]
 
-_HOMES = {
-    "BadInput": "rbank_es.errors",
-    "BadPoint": "rbank_es.errors",
-    "Bank": "rbank_es.bank",
-    "BankNotFound": "rbank_es.errors",
-    "DuplicateEvent": "rbank_es.errors",
-    "Item": "rbank_es.events.items",
-    "LogCorruption": "rbank_es.errors",
-    "PositionConflict": "rbank_es.errors",
-    "RBankError": "rbank_es.errors",
-    "State": "rbank_es.law",
-    "Store": "rbank_es.tools.runtime.store",
-    "build_context": "rbank_es.context.assembly",
-    "build_tools": "rbank_es.tools.runtime.toolbox",
-    "evolve": "rbank_es.law",
-    "fold": "rbank_es.law",
-    "load_ontology": "rbank_es.ontology.loader",
-    "open_source": "rbank_es.sparql.source",
+_PUBLIC = {
+    "rbank_es.bank": "Bank",
+    "rbank_es.context.assembly": "build_context",
+    "rbank_es.errors": "BadInput BadPoint BankNotFound DuplicateEvent LogCorruption PositionConflict RBankError",
+    "rbank_es.events": (
+        "ArtifactMaterialised BankAbsorbed BankCreated BankForked ContentErased ContextBuilt Decision "
+        "DecisionUndone Event ExperimentFinished ExperimentStarted Hit ItemsLinked JudgmentOverruled LayerUse "
+        "LmCalled MemoriesConsolidated MemoriesExtracted MemoriesForgotten MemoriesRead MemoriesRestored "
+        "MemoriesRetracted MemoriesRetrieved MemoryProposed NoteLogged OntologyRegistered PolicyChoice PolicySet "
+        "Ref RunFinished RunJudged RunStarted StepTaken ToolCalled"
+    ),
+    "rbank_es.events.items": "Item",
+    "rbank_es.law": "State evolve fold",
+    "rbank_es.ontology.loader": "load_ontology",
+    "rbank_es.sparql.source": "open_source",
+    "rbank_es.tools.runtime.store": "Store",
+    "rbank_es.tools.runtime.toolbox": "build_tools",
 }
-"""The modules of the public names that are not in `rbank_es.events`."""
+"""The public names of each module, with blanks between them."""
+
+_HOMES = {name: module for module, names in _PUBLIC.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
     """Import a public name from its home when it is first used."""
-    if name not in __all__:
+    if name == "__all__":
+        return [*sorted(_HOMES), "__version__"]
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES.get(name, "rbank_es.events")), name)
+    value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     """Return the public names, loaded or not."""
-    return sorted(globals().keys() | {*__all__})
+    return sorted(globals().keys() | _HOMES.keys())

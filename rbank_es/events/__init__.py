@@ -74,59 +74,18 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         ".bank_events": (
-            "BankAbsorbed",
-            "BankCreated",
-            "BankForked",
-            "ContentErased",
-            "ErasedUnit",
-            "OntologyRegistered",
-            "PolicyChoice",
-            "PolicySet",
+            "BankAbsorbed BankCreated BankForked ContentErased ErasedUnit OntologyRegistered PolicyChoice PolicySet"
         ),
-        ".codec": ("type_of",),
-        ".event": (
-            "Candidate",
-            "Erased",
-            "Event",
-            "Ref",
-            "Text",
-        ),
+        ".codec": "type_of",
+        ".event": "Candidate Erased Event Ref Text",
         ".memory_events": (
-            "ArtifactMaterialised",
-            "ConsolidationProposed",
-            "CorrectionCompleted",
-            "Decision",
-            "DecisionUndone",
-            "ExperimentFinished",
-            "ExperimentStarted",
-            "ItemsLinked",
-            "MemoriesAdmitted",
-            "MemoriesConsolidated",
-            "MemoriesExtracted",
-            "MemoriesForgotten",
-            "MemoriesRestored",
-            "MemoriesRetracted",
-            "MemoryProposed",
-            "Reliance",
-            "WordsEmbedded",
+            "ArtifactMaterialised ConsolidationProposed CorrectionCompleted Decision DecisionUndone ExperimentFinished "
+            "ExperimentStarted ItemsLinked MemoriesAdmitted MemoriesConsolidated MemoriesExtracted MemoriesForgotten "
+            "MemoriesRestored MemoriesRetracted MemoryProposed Reliance WordsEmbedded"
         ),
         ".run_events": (
-            "ContextBuilt",
-            "Floor",
-            "Hit",
-            "JudgmentOverruled",
-            "LayerUse",
-            "LmCalled",
-            "MemoriesRead",
-            "MemoriesRetrieved",
-            "NoteLogged",
-            "RunFinished",
-            "RunJudged",
-            "RunStarted",
-            "StepTaken",
-            "ToolCalled",
-            "WithheldHit",
-            "given_items",
+            "ContextBuilt Floor Hit JudgmentOverruled LayerUse LmCalled MemoriesRead MemoriesRetrieved NoteLogged "
+            "RunFinished RunJudged RunStarted StepTaken ToolCalled WithheldHit given_items"
         ),
     },
 )

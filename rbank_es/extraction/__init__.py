@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = exports(
     __name__,
     {
-        ".candidates": ("Consolidated", "Extraction", "consolidate"),
-        ".extractors": ("contrastive_extract", "extract", "extract_common_patterns", "extract_from_rollouts"),
-        ".judged_run": ("Judgment", "PastRun", "PastStep", "format_trajectory", "past_run"),
-        ".conversation": ("ContrastiveExtractor", "FailureExtractor", "PatternExtractor", "SuccessExtractor"),
-        ".proposals": ("from_proposals", "proposals_of"),
-        "..law.consolidation": ("content_jaccard", "find_similar", "title_similarity"),
+        ".candidates": "Consolidated Extraction consolidate",
+        ".extractors": "contrastive_extract extract extract_common_patterns extract_from_rollouts",
+        ".judged_run": "Judgment PastRun PastStep format_trajectory past_run",
+        ".conversation": "ContrastiveExtractor FailureExtractor PatternExtractor SuccessExtractor",
+        ".proposals": "from_proposals proposals_of",
+        "..law.consolidation": "content_jaccard find_similar title_similarity",
     },
 )

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = exports(
     __name__,
     {
-        ".checks": ("judge_by_checks",),
-        ".gold": ("Gold", "gold_of"),
-        ".gold_judge": ("judge_by_gold",),
-        ".judge_protocol": ("Judge", "JudgeInputs"),
-        ".judges": ("JUDGES", "decide", "judge"),
-        ".lm_judge": ("TrajectoryJudge", "judge_by_lm"),
-        ".run_outcome": ("RunOutcome", "outcome_of"),
-        ".verdict": ("Finding", "Verdict"),
+        ".checks": "judge_by_checks",
+        ".gold": "Gold gold_of",
+        ".gold_judge": "judge_by_gold",
+        ".judge_protocol": "Judge JudgeInputs",
+        ".judges": "JUDGES decide judge",
+        ".lm_judge": "TrajectoryJudge judge_by_lm",
+        ".run_outcome": "RunOutcome outcome_of",
+        ".verdict": "Finding Verdict",
     },
 )

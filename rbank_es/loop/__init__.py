@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = exports(
     __name__,
     {
-        ".closed_loop": ("TaskResult", "run_closed_loop", "run_matts_parallel"),
-        ".guide_run": ("Guide", "write_guide"),
-        ".rollouts": ("Spread",),
-        ".settings": ("LoopSettings",),
-        ".tasks": ("Task", "load_tasks"),
-        "..models.choice": ("LmChoice",),
+        ".closed_loop": "TaskResult run_closed_loop run_matts_parallel",
+        ".guide_run": "Guide write_guide",
+        ".rollouts": "Spread",
+        ".settings": "LoopSettings",
+        ".tasks": "Task load_tasks",
+        "..models.choice": "LmChoice",
     },
 )

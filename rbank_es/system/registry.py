@@ -162,15 +162,14 @@ class Registry(Generic[T]):
             yield name, self.get(name)
 
 
-def exports(
-    package: str, modules: Mapping[str, Sequence[str]]
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` of a package whose public names are imported on first use.
 
-    Modules are named as in a relative import: `.policy` is one of the package, `..models.choice` one of another. Type
-    checkers are told of the same names by imports of the form `A as A`.
+    `modules` has the names of each, with blanks between them. Modules are named as in a relative import: `.policy` is
+    one of the package, `..models.choice` one of another. Type checkers are told of the same names by imports of the
+    form `A as A`.
     """
-    homes = {name: module for module, names in modules.items() for name in names}
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def found(name: str) -> object:
         if name == "__all__":
