@@ -17,6 +17,9 @@ Contestant = Callable[[], float]
 
 Value = TypeVar("Value")
 
+ROUNDS_S, LEAST_ROUNDS = 30, 3
+"""Seconds of rounds, and rounds that are run however long they take: all subjects together take minutes, not hours."""
+
 NOT_RUN = "not run"
 NONE = "—"
 
@@ -62,11 +65,15 @@ def interleave(
     """Time the contestants in turn for some rounds, each round beginning with another of them.
 
     `prepare` is called before each round. An extra first round, which warms page cache and code, isn't counted. Garbage
-    is collected before each turn; within it the collector stays on, as in any program.
+    is collected before each turn; within it the collector stays on, as in any program. After `ROUNDS_S` seconds no
+    round begins but the first `LEAST_ROUNDS`.
     """
     names = list(contestants)
     seconds: dict[str, list[float]] = {name: [] for name in names}
+    end = time.monotonic() + ROUNDS_S
     for number in range(-1, rounds):
+        if number >= LEAST_ROUNDS and time.monotonic() > end:
+            break
         if prepare:
             prepare()
         first = number % len(names)
