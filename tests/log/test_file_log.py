@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -104,3 +106,19 @@ def test_ids_sought_often_cost_what_was_appended_since(tmp_path: Path, monkeypat
         monkeypatch.setattr(index, "blocks", lambda fd, at, end: offsets.append(at) or blocks(fd, at, end))
         assert [log.seq_of_id(id) for id in ids[49:52]] == [49, 50, None]
         assert log.append([note("50", 50)]).duplicate and offsets == [size]
+
+
+def test_positions_some_groups_back_are_found_by_places_that_were_read(tmp_path: Path) -> None:
+    """By few reads, and as a log finds them that was opened anew; the marks that an append made stay right."""
+    with FileLog.create(tmp_path / "bank") as log, FileLog.open(tmp_path / "bank") as anew:
+        log.append([note("x" * 500) for _ in range(2_000)])
+        ends = list[int]()
+        for _ in range(40):
+            ends.append(log.append([note("y") for _ in range(3)]).last)
+            assert len([*log.read(after=ends[-1] - 3)]) == 3
+        for end in [*ends[:-1], 1, 77, 2_000]:
+            with patch.object(os, "pread", wraps=os.pread) as pread:
+                found = log.mark(end + 1)
+            assert found == anew.mark(end + 1)
+            if end >= ends[10]:
+                assert pread.call_count < 8

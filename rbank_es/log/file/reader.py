@@ -91,6 +91,10 @@ class Tail(NamedTuple):
     sealed: lines.Sealed | None
 
 
+_MARKS_KEPT = 32
+"""The last places that are remembered: a loop asks for positions some groups back, which took 20 reads each."""
+
+
 class Reader:
     """The reading half of a `FileLog`. It holds no lock and no file between calls, and remembers where it stopped."""
 
@@ -99,7 +103,7 @@ class Reader:
         self.lineage = lineage
         self.receipts = receipts
         self.seed = lines.seed_of(lineage)
-        self._marks: dict[tuple[str, int], Mark] = {}
+        self._marks: dict[tuple[str, int], tuple[Mark, ...]] = {}
         self.holder: int | None = None
         """The thread of this process that holds the bank's lock, because it would wait for itself."""
 
@@ -162,12 +166,21 @@ class Reader:
         if after < segment.first:
             return start
         status = os.fstat(fd)
-        known = None if closed else self._marks.get((segment.name, status.st_ino))
-        if known is not None and known[1] <= after and self.fits(fd, segment, known):
-            start = known
-            if known[1] == after:
-                return known
-        return find_line(fd, start, status.st_size, after + 1, self.seed)
+        marks = () if closed else self._marks.get((segment.name, status.st_ino), ())
+        known = bisect_right(marks, after, key=lambda mark: mark[1])
+        if known and self.fits(fd, segment, marks[known - 1]):
+            start = marks[known - 1]
+            if start[1] == after:
+                return start
+        # A wrong end costs only time.
+        end = marks[known][0] if known < len(marks) else status.st_size
+        return find_line(fd, start, end, after + 1, self.seed)
+
+    def _note(self, segment: Segment, inode: int, mark: Mark) -> None:
+        """Remember a place in the active segment, in order of the places."""
+        known = self._marks.get((segment.name, inode), ())
+        if mark not in known:
+            self._marks[segment.name, inode] = tuple(sorted((*known, mark)))[-_MARKS_KEPT:]
 
     def fits(self, fd: int, segment: Segment, mark: Mark) -> bool:
         """Return whether a remembered offset is still right behind that position: the file may have been replaced."""
@@ -274,7 +287,7 @@ class Reader:
             inode = os.fstat(fd).st_ino
             for whole in self.whole_groups(fd, segment, start, before):
                 before = whole.events[-1].seq
-                self._marks[segment.name, inode] = (whole.end, before)
+                self._note(segment, inode, (whole.end, before))
                 if before <= after:
                     continue
                 batch = _chosen(_window(segment, whole.events, whole.lines, after, upto), wanted)

@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
@@ -69,6 +70,10 @@ def segment_path(directory: Path, first: int) -> Path:
     return directory / f"{first:020d}.jsonl"
 
 
+_NAMES_KEPT = 1_024
+"""Segments whose paths are kept, because a loop lists them a hundred times for each task."""
+
+
 def is_segment(name: str) -> bool:
     """Return whether a name is one of a segment."""
     return _NAME.fullmatch(name) is not None
@@ -78,8 +83,13 @@ def list_segments(directory: Path) -> list[Segment]:
     """Return the segments of a bank, in order; empty where there is no bank."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         names = sorted(entry.name for entry in entries if is_segment(entry.name))
-        return [Segment(directory / name, int(name[:20])) for name in names]
+        return [_segment(directory, name) for name in names]
     return []
+
+
+@lru_cache(_NAMES_KEPT)
+def _segment(directory: Path, name: str) -> Segment:
+    return Segment(directory / name, int(name[:20]))
 
 
 def all_segments(directory: Path) -> list[Segment]:
