@@ -13,7 +13,6 @@ from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
     from rbank_es.answers.events import EventPage
-    from rbank_es.answers.policies import PoliciesAnswer
     from rbank_es.bank.open_bank import OpenBank
     from rbank_es.projections.view import View
 
@@ -47,12 +46,6 @@ class Moment(Questions):
         Raises `BadInput`.
         """
         found: EventPage = self.ask("events", type=type, run=run, after=after, limit=limit)
-        return found
-
-    # Nor this, because `policies` of a bank takes a point.
-    def policies(self) -> PoliciesAnswer:
-        """Return the policy of each kind that governs, with all its settings, recorded or not."""
-        found: PoliciesAnswer = self.ask("policies")
         return found
 
     def __enter__(self) -> Self:
