@@ -11,7 +11,6 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +166,3 @@ class Pooler:
     def close(self) -> None:
         self._process.kill()
         self._process.wait()
-
-
-def each_server() -> Iterator[tuple[str, Path]]:
-    """Yield the version and folder of each server here."""
-    yield from binaries().items()

@@ -113,26 +113,6 @@ def all_imports(module: str) -> set[str]:
     return {name for node in ast.walk(tree_of(module)) for name in imported(node, module)} - {module}
 
 
-def run_on_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that importing a module executes: not those in functions, not those for type checkers."""
-    for node in body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            yield from run_on_import(node.orelse)
-            continue
-        yield node
-        for field in ("body", "orelse", "finalbody"):
-            yield from run_on_import(getattr(node, field, []))
-        for handler in getattr(node, "handlers", []):
-            yield from run_on_import(handler.body)
-
-
-def eager_imports(module: str) -> set[str]:
-    found = {name for node in run_on_import(tree_of(module).body) for name in imported(node, module)}
-    return (found & MODULES.keys()) - {module}
-
-
 def test_every_module_has_a_floor() -> None:
     """Or its package has: one line in FLOORS."""
     assert [module for module in MODULES if module != FACADE and place(module) is None] == []

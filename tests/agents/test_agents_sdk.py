@@ -14,8 +14,7 @@ from openai import AsyncOpenAI
 
 from rbank_es import Bank
 from rbank_es.agents.agents_sdk import BankProcessor
-from tests.models.openai_server import Answers, calling, failing, hanging, openai_server, streamed
-from tests.sparql.fault_server import says
+from tests.models.openai_server import Answers, calling, hanging, openai_server, streamed
 
 QUESTION = "Which lamps are lit?"
 LESSON = ("Look at every lamp", "Which lamps are lit: look at every lamp before you say which lamps are lit.")
@@ -99,48 +98,10 @@ def test_a_streamed_run_is_recorded_too(bank: Bank) -> None:
     assert (row.outcome, bank.run(row.run).answer, row.lm_calls) == ("submitted", answer, 1)
 
 
-def test_without_the_filter_runs_are_recorded_and_nothing_is_recalled(bank: Bank) -> None:
-    _, asked = ran(["The hall's."], BankProcessor(bank, judge=right), recalls=False)
-    [row] = bank.runs().rows
-    assert (row.task, row.verdict, row.items_injected) == (QUESTION, "success", None)
-    assert LESSON[1] not in json.dumps(asked)
-
-
 def test_the_output_of_a_tool_is_the_answer_where_the_run_stops_at_it(bank: Bank) -> None:
     settings = {"tool_use_behavior": "stop_on_first_tool"}
     answer, _ = ran([calling(("look", {"lamp": "hall"}))], BankProcessor(bank), **settings)
     assert bank.run(bank.runs().rows[0].run).answer == answer == "hall is lit"
-
-
-@pytest.mark.parametrize("run", [runner, streamer])
-@pytest.mark.parametrize(
-    ("answers", "turns", "error"),
-    [
-        ([failing()], 3, "it broke"),
-        ([calling(("look", {"lamp": "cellar"}))], 3, "the cellar is locked"),
-        ([calling(("look", {"lamp": "hall"}))] * 3, 2, "Max turns"),
-    ],
-    ids=["model", "tool", "limit of turns"],
-)
-def test_whatever_leaves_the_agent_ends_its_run(
-    bank: Bank, run: Callable[..., Any], answers: Answers, turns: int, error: str
-) -> None:
-    if run is streamer and "it broke" not in error:
-        answers = [streamed_call(json.dumps({"lamp": "cellar" if "locked" in error else "hall"}))] * 3
-    with pytest.raises(Exception, match=error):
-        ran(answers, BankProcessor(bank, judge=right), run, max_turns=turns)
-    [row] = bank.runs().rows
-    [end] = bank.events(types=["run_finished"])
-    assert (row.outcome, row.error_code, row.verdict) == ("failed", "raised", None) and error in end.error
-
-
-def test_an_error_that_was_handled_before_is_not_that_of_the_run(bank: Bank) -> None:
-    processor = BankProcessor(bank)
-    try:
-        raise KeyError("an earlier one")
-    except KeyError:
-        ran(["The hall's."], processor)
-    assert bank.runs().rows[0].outcome == "submitted"
 
 
 def test_a_cancelled_agent_ends_its_run_as_interrupted(bank: Bank) -> None:
@@ -167,13 +128,3 @@ def test_no_search_is_made_on_the_loop(bank: Bank, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(bank, "as_of", noted)
     assert ran(["The hall's."], BankProcessor(bank))[0] == "The hall's."
     assert threads and threading.main_thread() not in threads
-
-
-def streamed_call(arguments: str) -> Any:
-    """A stream of one chunk that calls the tool."""
-    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": arguments}}
-    chunk = {
-        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "stub",
-        "choices": [{"index": 0, "delta": {"role": "assistant", "tool_calls": [call]}, "finish_reason": "tool_calls"}],
-    }  # fmt: skip
-    return says(b"data: " + json.dumps(chunk).encode() + b"\n\ndata: [DONE]\n\n", "text/event-stream")

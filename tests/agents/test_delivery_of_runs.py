@@ -6,7 +6,6 @@ import multiprocessing
 from collections.abc import Callable
 from typing import Any
 
-import openai
 import pytest
 
 from rbank_es import Bank
@@ -15,7 +14,6 @@ from rbank_es.bank.agent_run import AgentRun, Lessons
 from rbank_es.errors import BadInput
 from rbank_es.events import LmCalled, MemoriesRead
 from rbank_es.law import usage
-from tests.models.openai_server import openai_server
 from tests.policies.proven_rank import PROVEN
 
 TASK = "Which lamps are lit?"
@@ -97,6 +95,7 @@ def test_a_lesson_that_reached_no_prompt_has_no_use_there(bank: Bank) -> None:
     assert usage(bank.state()) == {first: (1, 1)}
 
 
+@pytest.mark.slow
 def test_what_was_sent_decides_no_ranking_by_outcomes_later_than_its_run(bank: Bank) -> None:
     """A search by utility is repeated with the uses of its position, before and after an end took some away."""
     bank.set_policies({"retrieval": PROVEN})
@@ -128,27 +127,6 @@ def test_where_nothing_is_known_nothing_is_said(bank: Bank) -> None:
         run.call(request="x")
         run.finish()
     assert bank.run(run.id).run.recall_sent is None
-
-
-def test_an_agent_that_raises_still_says_what_it_sent(bank: Bank) -> None:
-    with pytest.raises(ValueError, match="mine"), bank.record(TASK) as run:
-        run.wrap(lambda words: "x")(run.recall().text)
-        raise ValueError("mine")
-    row = bank.run(run.id).run
-    assert (row.outcome, row.recall_sent) == ("failed", True)
-
-
-def test_calls_of_an_openai_client_tell_it_too(bank: Bank) -> None:
-    """And are the run's: with their tokens."""
-    with openai_server(["the hall's"]) as server:
-        client = openai.OpenAI(base_url=server.url, api_key="sk-of-nobody", max_retries=0)
-
-        def agent(run: AgentRun, lessons: Lessons) -> None:
-            asked: list[Any] = [{"role": "system", "content": lessons.text}, {"role": "user", "content": TASK}]
-            run.wrap(client).chat.completions.create(model="stub", messages=asked)
-
-        row, _ = row_of(bank, agent)
-    assert (row.recall_sent, row.lm_calls, row.tokens_in, row.tokens_out) == (True, 1, 10, 2)
 
 
 def test_a_client_is_wrapped_only_while_the_run_goes_on(bank: Bank) -> None:

@@ -56,20 +56,6 @@ def bank(place: Path) -> Iterator[Bank]:
         yield bank
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_a_call_is_a_run_from_its_recall_to_its_verdict(bank: Bank, server: OpenAiServer, is_async: bool) -> None:
-    program = dspy.Predict("question -> answer")
-    before = program.dump_state()
-    agent = Remembering(program, bank, judge=right, domain="house")
-    called = asyncio.run(agent.acall(question=QUESTION)) if is_async else agent(question=QUESTION)
-    assert called.answer == "hall, porch" and program.dump_state() == before
-    [row] = bank.runs().rows
-    assert (row.task, row.ontology, row.executor, row.outcome) == (QUESTION, "house", "dspy", "submitted")
-    assert (row.verdict, row.kind, row.recall_sent, row.lm_calls) == ("success", "outcome", True, 1)
-    assert bank.run(row.run).answer == "hall, porch" and row.tokens
-    assert "sk-of-nobody" not in b"".join(bank.log.lines()).decode()
-
-
 @pytest.mark.parametrize("cancelled", [False, True])
 def test_an_asynchronous_call_searches_on_a_thread_and_ends_its_run_also_where_it_is_cancelled_there(
     cancelled: bool, bank: Bank, server: OpenAiServer, monkeypatch: pytest.MonkeyPatch
@@ -98,24 +84,6 @@ def test_an_asynchronous_call_searches_on_a_thread_and_ends_its_run_also_where_i
     monkeypatch.undo()
     [row] = bank.runs().rows
     assert (row.outcome, row.error_code) == (("failed", "interrupted") if cancelled else ("submitted", None))
-
-
-def test_every_predictor_of_a_call_has_the_lessons_and_other_calls_have_not(bank: Bank, server: OpenAiServer) -> None:
-    class Twice(dspy.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.first, self.second = dspy.Predict("question -> answer"), dspy.ChainOfThought("question -> answer")
-
-        def forward(self, question: str) -> Any:
-            self.first(question=question)
-            return self.second(question=question)
-
-    agent = Remembering(Twice(), bank)
-    agent(question=QUESTION)
-    assert agent.program(question=QUESTION).answer == "hall"
-    has_lessons = [LESSON[0] in json.dumps(asked["messages"]) for asked in server.requests]
-    assert has_lessons == [True, True, False, False]
-    assert bank.runs().rows[0].lm_calls == 2
 
 
 def test_an_lm_of_a_predictor_and_a_thread_of_parallel_are_recorded_in_their_own_runs(
@@ -157,37 +125,6 @@ def test_tools_are_recorded_with_what_they_raise(bank: Bank, server: OpenAiServe
     second, first = bank.runs().rows
     assert first.task == f"question: {QUESTION}\nlamps: ['hall']" and json.loads(bank.run(first.run).answer or "")
     assert (second.outcome, second.error_code) == ("failed", "raised")
-
-
-def test_an_adapter_in_force_keeps_its_class_and_form(bank: Bank, server: OpenAiServer) -> None:
-    class Upper(dspy.ChatAdapter):
-        def format(self, signature: Any, demos: Any, inputs: Any) -> Any:
-            assert type(self).__name__ == "Upper" and isinstance(self, dspy.ChatAdapter)
-            return [*super().format(signature, demos, inputs), {"role": "user", "content": "OF UPPER"}]
-
-    adapter = Upper()
-    with dspy.context(adapter=adapter):
-        Remembering(dspy.Predict("question -> answer"), bank)(question=QUESTION)
-    asked = json.dumps(server.requests[0]["messages"])
-    assert "OF UPPER" in asked and LESSON[1] in asked and type(adapter) is Upper
-
-
-def test_it_compiles_and_saves_its_state_as_dspy_does(bank: Bank, server: OpenAiServer, tmp_path: Path) -> None:
-    agent = Remembering(dspy.ChainOfThought("question -> answer"), bank)
-    examples = [dspy.Example(question=QUESTION, answer="hall, porch").with_inputs("question")]
-    optimizer = dspy.BootstrapFewShot(metric=lambda example, said, trace=None: example.answer == said.answer)
-    compiled = optimizer.compile(agent, trainset=examples)
-    assert compiled is not agent and [name for name, _ in compiled.named_predictors()] == ["program.predict"]
-    [demo] = compiled.program.predict.demos
-    assert demo["answer"] == "hall, porch" and LESSON[1] not in json.dumps(dict(demo))
-    assert LESSON[1] not in compiled.program.predict.signature.instructions
-    compiled.save(tmp_path / "state.json")
-    assert "bank" not in (tmp_path / "state.json").read_text()
-    again = Remembering(dspy.ChainOfThought("question -> answer"), bank)
-    again.load(tmp_path / "state.json")
-    assert [dict(each) for each in again.program.predict.demos] == [dict(demo)]
-    server.requests.clear()
-    assert again(question=QUESTION).answer == "hall, porch" and len(server.requests[0]["messages"]) == 4
 
 
 def test_saved_whole_it_opens_its_bank_again(place: Path, server: OpenAiServer, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ import pytest
 
 from rbank_es import Bank, Item
 from rbank_es.agents.git_process import read_history
-from rbank_es.agents.git_verdicts import CommitVerdict, learn_from_git
+from rbank_es.agents.git_verdicts import learn_from_git
 from rbank_es.errors import BadInput
-from rbank_es.events import JudgmentOverruled, RunFinished, RunJudged, RunStarted
+from rbank_es.events import RunFinished, RunJudged, RunStarted
 from rbank_es.limits import git_limits
 from tests.agents.skill_banks import bank_of
 from tests.cli_runner import fails, run
@@ -95,32 +95,7 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repository")
 
 
-def test_a_reverted_commit_fails_its_run_and_a_revert_of_the_revert_gives_the_verdict_back(
-    repository: Repository,
-) -> None:
-    wrong, right = repository.work(), repository.work()
-    with bank_of_runs({"wrong": [wrong[:7]], "right": [right[:9]]}) as bank:
-        assert not learn_from_git(bank, repository.place).rows
-        repository.git("revert", "--no-edit", wrong)
-        revert = repository.git("rev-parse", "HEAD")
-        dry = learn_from_git(bank, repository.place, dry_run=True)
-        assert standing(bank, "wrong") == ("success", "j")
-        made = learn_from_git(bank, repository.place)
-        assert (
-            made.rows
-            == dry.rows
-            == (CommitVerdict(run="wrong", commit=wrong, fate="reverted", by=revert, verdict="failure"),)
-        )
-        assert made.correction.verdicts == {"wrong": "failure"} and made.looked_at == 2
-        assert (standing(bank, "wrong"), standing(bank, "right")) == (("failure", "git"), ("success", "j"))
-        position = bank.position
-        assert not learn_from_git(bank, repository.place).rows and bank.position == position
-        for expected in ("success", "failure", "success"):
-            repository.git("revert", "--no-edit", "HEAD")
-            learn_from_git(bank, repository.place)
-            assert standing(bank, "wrong") == (expected, "git")
-
-
+@pytest.mark.slow
 def test_runs_that_landed_again_cost_no_pass_of_the_log_each(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,17 +313,6 @@ def test_a_persons_verdict_stands_and_a_failure_needs_no_other(repository: Repos
         position = bank.position
         [row] = learn_from_git(bank, repository.place).rows
         assert (row.run, row.verdict, row.because) == ("one", None, "a person judged it") and bank.position == position
-
-
-def test_a_verdict_that_somebody_gave_since_is_not_taken_back(repository: Repository) -> None:
-    work = repository.work()
-    repository.git("revert", "--no-edit", work)
-    with bank_of_runs({"r": [work]}) as bank:
-        learn_from_git(bank, repository.place)
-        bank.overrule("r", "undecided", reason="who knows")
-        repository.git("revert", "--no-edit", "HEAD")
-        assert not learn_from_git(bank, repository.place).rows
-        assert isinstance(list(bank.log.read())[-2], JudgmentOverruled) and standing(bank, "r")[0] == "undecided"
 
 
 def test_a_run_that_nobody_had_judged_cannot_be_given_its_verdict_back_and_is_named(repository: Repository) -> None:

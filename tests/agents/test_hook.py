@@ -24,17 +24,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es import Bank, Item
+from rbank_es import Bank
 from rbank_es.agents.hook_checks import examine_spool
 from rbank_es.agents.hook_event import UnreadableEvent, read_event
 from rbank_es.agents.hook_process import HookClock, respond
 from rbank_es.agents.prompt_tally import LATE, outcomes_in
 from rbank_es.agents.spool import Spool
-from rbank_es.events import NoteLogged
 from rbank_es.limits import hook_limits as limits
 from tests.agents.hook_banks import (
     LESSON,
-    PATIENT_S,
     PROMPT,
     SAMPLES,
     hooked,
@@ -44,7 +42,6 @@ from tests.agents.hook_banks import (
     spool,
     start_hook,
     taught,
-    teach,
 )
 
 EVENTS = {
@@ -96,16 +93,6 @@ def test_a_failed_tool_is_told_from_one_that_worked() -> None:
     worked = read_event(json.dumps(sample("codex/PostToolUse")).encode()).facts
     assert failed["failed"] and failed["result"].startswith("Exit code 1") and failed["ms"] == 702
     assert not worked["failed"] and worked["call"] == "call_1" and '"pytest -q"' in worked["arguments"]
-
-
-def test_a_prompt_is_answered_with_the_lesson_that_fits_as_background_with_a_marker(bank: Path) -> None:
-    text = hooked(prompt(), bank)
-    recalled = spool(bank).look()[-1]
-    assert text.startswith("Background, not a task") and LESSON.id in text and len(text) <= limits.HOOK_CONTEXT_CHARS
-    assert text.endswith(f"[rbank-recall {recalled['of']}]")
-    with Bank.open(bank) as opened:
-        assert recalled["position"] == opened.position and recalled["mark"] == opened.log.mark(opened.position)
-    assert recalled["items"] == [LESSON.id] and len(recalled["retrievals"]) == 2
 
 
 def test_half_a_character_in_a_prompt_takes_no_lesson_away(bank: Path) -> None:
@@ -166,13 +153,6 @@ def test_any_json_is_an_event_or_is_refused_in_one_way(event: dict[str, Any]) ->
         read_event(json.dumps(event).encode())
     except UnreadableEvent as error:
         assert "\n" not in str(error)
-
-
-def test_the_same_prompt_from_two_hosts_is_answered_once(bank: Path) -> None:
-    twice = [hooked(prompt(), bank), hooked({**prompt(), "cursor_version": "3"}, bank)]
-    assert twice[0] and not twice[1]
-    assert hooked(prompt("another session"), bank)
-    assert hooked({**prompt(), "prompt_id": "the next turn"}, bank)
 
 
 @pytest.mark.slow
@@ -266,17 +246,6 @@ def test_a_spool_that_others_may_have_prepared_is_not_written_and_doctor_says_so
     assert told.name == "spool" and str(kept.folder) in told.detail
 
 
-def test_a_closed_file_that_is_a_link_is_not_taken_in_and_hinders_nothing(bank: Path, tmp_path: Path) -> None:
-    assert hooked(prompt(), bank)
-    line = json.dumps({"v": 1, "id": "x", "at": 1.0, "kind": "note", "why": "a stranger's"})
-    (tmp_path / "strange").write_text(f"{line}\n")
-    (spool(bank).folder / "spool-000000001.jsonl").symlink_to(tmp_path / "strange")
-    waiting = spool(bank).waiting()
-    assert [line["kind"] for line in waiting.lines] == ["prompt", "recall"]
-    spool(bank).replace(waiting, [])
-    assert (tmp_path / "strange").read_text() == f"{line}\n" and spool(bank).look() == []
-
-
 def test_what_is_behind_the_size_of_a_file_is_told(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hooked(prompt(), bank)
     monkeypatch.setattr(limits, "SPOOL_FILE_BYTES", 400)
@@ -290,22 +259,6 @@ def test_whoever_is_late_does_nothing(bank: Path) -> None:
     assert ended.wait(60) and not clock.claim()
     assert respond(json.dumps(prompt()).encode(), str(bank), clock) == b""
     assert [line["kind"] for line in spool(bank).look()] == ["prompt"]
-
-
-def test_a_prompt_whose_time_is_over_before_it_is_answered_is_told_and_counted_as_late(
-    bank: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = HookClock(PATIENT_S, lambda: None)
-
-    def too_slow(*_: object) -> bool:
-        assert clock.claim()
-        clock.note()
-        return False
-
-    monkeypatch.setattr(Spool, "first_of", too_slow)
-    assert respond(json.dumps(prompt()).encode(), str(bank), clock) == b""
-    assert notes(bank) == ["late: the time of a hook was over"]
-    assert outcomes_in(spool(bank).look()) == LATE
 
 
 def _damage(bank: Path) -> None:
@@ -345,32 +298,6 @@ def test_a_locked_bank_is_searched_all_the_same(bank: Path) -> None:
         assert hooked(prompt(), bank)
 
 
-def test_read_models_that_are_behind_give_nothing_until_they_are_brought_up(bank: Path) -> None:
-    with Bank.open(bank) as opened:
-        opened.append(NoteLogged(note={"what": "changes no search"}))
-        assert hooked(prompt("one"), bank)
-        opened.append(NoteLogged(note={}))
-        opened.reject(LESSON.id, because="wrong")
-        assert hooked(prompt("two"), bank) == "" and "behind" in notes(bank)[0]
-        opened.project()
-    assert hooked(prompt("three"), bank) == "" and len(notes(bank)) == 1
-    assert spool(bank).look()[-1]["items"] == []
-
-
-def test_the_hook_finds_what_the_bank_finds(bank: Path) -> None:
-    """One function ranks: the searches that a hook records are those of a view at the position."""
-    with Bank.open(bank) as opened:
-        for number in range(12):
-            teach(opened, Item.make(f"Lesson {number} about rounding", f"Fix the rounding of number {number}."))
-        assert hooked(prompt(), bank)
-        recalled = spool(bank).look()[-1]
-        with opened.as_of(recalled["position"]) as view:
-            for text in recalled["retrievals"]:
-                event = json.loads(text)
-                found = view.retrieve(PROMPT, event["k"], polarity=event["polarity"], unasked=True)
-                assert [hit.id for hit in found.items] == [hit["id"] for hit in event.get("hits", [])]
-
-
 def test_nothing_is_written_to_the_bank_or_its_cache(bank: Path) -> None:
     def state() -> dict[Path, tuple[int, int]]:
         folders = (bank, bank.parent / "cache")
@@ -399,18 +326,6 @@ def test_a_spool_is_bounded_owner_only_and_closed_by_number(tmp_path: Path, monk
     assert len(kept.closed()) <= 3 and kept.look()[-1]["why"] == "note 59"
     assert {path.stat().st_mode & 0o777 for path in kept.folder.iterdir()} == {0o600}
     assert kept.folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_lines_that_stay_are_kept_when_the_rest_is_removed(tmp_path: Path) -> None:
-    kept = Spool(tmp_path / "spool", "/somewhere")
-    for why in ("one", "two"):
-        kept.append({"kind": "note", "why": why})
-    waiting = kept.waiting()
-    kept.append({"kind": "note", "why": "three"})
-    kept.replace(waiting, waiting.lines[1:])
-    assert [line["why"] for line in kept.look()] == ["two", "three"]
-    kept.replace(kept.waiting(), [])
-    assert kept.look() == []
 
 
 @pytest.mark.slow

@@ -60,23 +60,6 @@ def test_a_project_is_installed_and_its_bank_is_found_from_every_folder(home: Pa
     assert not again["changed"] and not again["created"]
 
 
-def test_the_users_bank_serves_all_projects_without_one(home: Path, repository: Path) -> None:
-    facts = command(home, home, "install", "claude-code", "--yes")
-    assert facts["bank"] == str(home / "data" / "rbank-es" / "banks" / "coding")
-    with Bank.open(facts["bank"]) as opened:
-        teach(opened, LESSON)
-    assert hooked(prompt(repository)) and hooked(prompt(home, "elsewhere"))
-
-
-def test_a_named_bank_is_used_without_another_command_string(home: Path) -> None:
-    taught(home / "notes")
-    command(home, home, "install", "codex", "--bank", "./notes", "--yes")
-    assert json.loads((home / ".codex" / "hooks.json").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"] == (
-        "rbank-es hook"
-    )
-    assert hooked({**sample("codex/UserPromptSubmit"), "cwd": str(home)})
-
-
 def test_the_bank_that_a_clone_brings_is_a_strangers_until_the_user_says_so(home: Path, repository: Path) -> None:
     """Whoever writes the bank of a repository writes into the prompts of all who clone it, if they let him."""
     command(home, home, "install", "claude-code", "--yes")
@@ -175,6 +158,7 @@ def checked(home: Path, repository: Path, name: str) -> dict[str, Any]:
     return dict(check)
 
 
+@pytest.mark.slow
 def test_doctor_counts_the_lessons_of_the_bank_and_warns_of_an_empty_one(home: Path, repository: Path) -> None:
     bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
     empty = checked(home, repository, "bank")

@@ -96,21 +96,6 @@ def test_every_shape_is_installed_and_uninstalled_to_the_byte(home: Path, host: 
         assert [each.name for each in path.parent.iterdir()] == [path.name], name
 
 
-@pytest.mark.parametrize("shape", [name for name in SHAPES if SHAPES[name].strip(" \n\ufeff")])
-def test_nothing_of_others_changes_but_empty_lists_go(shape: str) -> None:
-    """Also without a backup: what stays is the same value, and a second install adds nothing."""
-    text = SHAPES[shape]
-    made = with_hooks(text, "claude-code", "x")
-    assert with_hooks(made, "claude-code", "x") == made
-    before, after = (json.loads(each.removeprefix("\ufeff")) for each in (text, without_hooks(made, "x")))
-    hooks = {
-        name: groups for name, groups in before.pop("hooks", {}).items() if groups or name not in EVENTS["claude-code"]
-    }
-    assert after.pop("hooks", {}) == hooks and after == before
-    grown = json.loads(made.removeprefix("\ufeff"))["hooks"]
-    assert all(grown[name][: len(groups)] == groups for name, groups in hooks.items())
-
-
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda some: st.lists(some, max_size=3) | st.dictionaries(st.text(), some, max_size=3),
@@ -171,18 +156,6 @@ def test_a_missing_file_is_made_and_removed_again(home: Path) -> None:
     assert not path.exists() and not list(path.parent.iterdir())
 
 
-def test_a_link_is_followed_and_stays_one(home: Path) -> None:
-    real = home / "dotfiles.json"
-    real.write_text('{"model": "opus"}\n')
-    real.chmod(0o640)
-    path = at(home, None)
-    path.symlink_to(real)
-    installed()
-    assert path.is_symlink() and COMMAND in real.read_text() and real.stat().st_mode & 0o777 == 0o640
-    uninstalled()
-    assert path.is_symlink() and real.read_text() == '{"model": "opus"}\n'
-
-
 def test_a_read_only_file_is_refused(home: Path) -> None:
     path = at(home, "{}")
     path.chmod(0o444)
@@ -197,16 +170,6 @@ def test_a_change_by_another_program_in_between_stays(home: Path) -> None:
     with pytest.raises(BadInput, match="meanwhile"):
         hook_install.apply_change(change)
     assert path.read_text() == '{"model": "haiku"}'
-
-
-def test_what_others_added_since_stays_when_ours_goes(home: Path) -> None:
-    path = at(home, '{"model": "opus"}\n')
-    installed()
-    settings = json.loads(path.read_text())
-    settings["hooks"]["Stop"].append(OTHER)
-    path.write_text(json.dumps(settings, indent=2))
-    uninstalled()
-    assert json.loads(path.read_text()) == {"model": "opus", "hooks": {"Stop": [OTHER]}}
 
 
 def test_a_removal_that_moves_hooks_of_others_in_codex_is_said(home: Path) -> None:

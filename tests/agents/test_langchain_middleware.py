@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware, ModelRetryMiddleware
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command
 from pydantic import PrivateAttr
 
 from rbank_es import Bank
@@ -150,47 +149,6 @@ def test_whatever_leaves_the_agent_ends_its_run(
     assert code == "interrupted" or str(raised.value)[:20] in end.error
 
 
-def test_a_cancelled_agent_ends_its_run_as_interrupted(bank: Bank) -> None:
-    async def look(lamp: str) -> str:
-        """Look at a lamp, for long."""
-        await asyncio.sleep(60)
-        return lamp
-
-    async def cancelled() -> None:
-        agent = create_agent(ScriptedChat(calling(lamp="hall")), [look], middleware=[BankMiddleware(bank)])
-        task = asyncio.create_task(agent.ainvoke({"messages": QUESTION}))
-        while not list(bank.events(types=["lm_called"])):
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(cancelled())
-    [row] = bank.runs().rows
-    assert (row.outcome, row.error_code) == ("failed", "interrupted")
-
-
-def test_a_call_that_is_tried_again_is_recorded_twice_and_its_run_goes_on(bank: Bank) -> None:
-    model = ScriptedChat(RuntimeError("busy"), AIMessage("The hall's."))
-    retry = ModelRetryMiddleware(max_retries=1, initial_delay=0.0)
-    result = invoke(create_agent(model, [], middleware=[retry, BankMiddleware(bank)]))
-    row = bank.run(result["rbank_run"]).run
-    assert (row.outcome, row.lm_calls) == ("submitted", 2)
-    assert [call.error_code for call in bank.events(types=["lm_called"])] == ["RuntimeError", None]
-
-
-def test_a_run_that_waits_for_a_person_goes_on_afterwards(bank: Bank) -> None:
-    model = ScriptedChat(calling(lamp="hall"), AIMessage("The hall's."))
-    pause = HumanInTheLoopMiddleware(interrupt_on={"look": True})
-    agent = create_agent(model, [look], middleware=[pause, BankMiddleware(bank)], checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "1"}}
-    paused = invoke(agent, config=config)
-    assert paused["__interrupt__"] and bank.run(paused["rbank_run"]).run.outcome is None
-    result = agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config=config)
-    row = bank.run(result["rbank_run"]).run
-    assert (row.run, row.outcome, row.tool_calls) == (paused["rbank_run"], "submitted", 1)
-
-
 def test_a_paused_run_whose_thread_goes_elsewhere_ends_unfinished(bank: Bank) -> None:
     model = ScriptedChat(calling(lamp="hall"), AIMessage("The hall's."))
     pause = HumanInTheLoopMiddleware(interrupt_on={"look": True})
@@ -199,28 +157,3 @@ def test_a_paused_run_whose_thread_goes_elsewhere_ends_unfinished(bank: Bank) ->
     paused = invoke(agent, config=config)
     invoke(agent, config=config)
     assert bank.run(paused["rbank_run"]).run.error_code == "unfinished"
-
-
-def test_an_agent_that_is_a_tool_of_another_has_its_own_run(bank: Bank) -> None:
-    """An error of the outer agent ends the outer run, and leaves the inner one as it ended."""
-    middleware = BankMiddleware(bank)
-    inner = create_agent(ScriptedChat(AIMessage("hall is lit")), [], middleware=[middleware])
-
-    def look(lamp: str) -> str:
-        """Ask somebody to look."""
-        text: str = inner.invoke({"messages": f"Is {lamp} lit?"})["messages"][-1].text
-        return text
-
-    outer = create_agent(ScriptedChat(calling(lamp="hall"), RuntimeError("gone")), [look], middleware=[middleware])
-    with pytest.raises(RuntimeError, match="gone"):
-        invoke(outer)
-    assert {row.task: row.outcome for row in bank.runs().rows} == {QUESTION: "failed", "Is hall lit?": "submitted"}
-
-
-def test_a_stream_that_is_left_ends_its_run(bank: Bank) -> None:
-    model = ScriptedChat(calling(lamp="hall"), AIMessage("The hall's."))
-    stream = create_agent(model, [look], middleware=[BankMiddleware(bank)]).stream({"messages": QUESTION})
-    next(stream)
-    stream.close()
-    [row] = bank.runs().rows
-    assert (row.outcome, row.error_code) == ("failed", "interrupted")

@@ -33,27 +33,6 @@ def judged(bank: Bank, verdict: Any = False, reason: str = "the porch's is lit, 
     return run
 
 
-def test_a_run_that_has_only_an_answer_a_verdict_and_a_reason_teaches() -> None:
-    asked = list[str]()
-
-    def complete(prompt: str) -> str:
-        asked.append(prompt)
-        return REPLY
-
-    with Bank.create("memory:") as bank:
-        run = judged(bank)
-        learned = bank.learn(run, complete=complete)
-        assert learned.titles == (LESSON["title"],) and learned.reasons == () and learned.left == ()
-        [lesson] = learned.lessons
-        assert (lesson.runs, lesson.kind, [each.action for each in lesson.decisions]) == ((run.id,), "failure", ["add"])
-        assert all(words in asked[0] for words in (TASK, "hall", "the porch's is lit, too"))
-        [item] = bank.items().rows
-        assert (item.title, item.polarity, item.state) == (LESSON["title"], "failure", "active")
-        # The verdict that it rests on is what happened, so a model's changes nothing and a person's does.
-        bank.overrule(run.id, "success", reason="It was dark.")
-        assert [each.state for each in bank.items().rows] == ["unsupported"]
-
-
 def test_without_a_run_all_that_are_due_teach_and_only_once() -> None:
     with Bank.create("memory:") as bank:
         runs = [judged(bank), judged(bank, verdict=True)]

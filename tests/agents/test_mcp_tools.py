@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -75,21 +74,6 @@ def test_reading_counts_as_a_use_where_a_run_reads(bank: Bank, tools: BankTools)
     [read] = tools.call("get", {"ids": [item.id], "run": run})["items"]
     assert read["content"] == LESSON[1]
     assert {gift.way for gift in bank.run(run).given} >= {"injected"} and bank.items().rows[0].uses == 1
-
-
-def test_each_tool_that_reads_answers_as_of_a_point(bank: Bank, tools: BankTools) -> None:
-    then = bank.position
-    [item] = bank.items().rows
-    bank.retract(item.id, because="tidy")
-    assert tools.call("search", {"query": QUESTION})["hits"] == []
-    asked: dict[str, dict[str, Any]] = {
-        "search": {"query": QUESTION},
-        "get": {"ids": [item.id]},
-        "why": {"id": item.id},
-    }
-    assert all(tools.call(name, given | {"at": str(then)})["position"] == then for name, given in asked.items())
-    assert [hit["id"] for hit in tools.call("search", {"query": QUESTION, "at": str(then)})["hits"]] == [item.id]
-    assert tools.call("get", {"ids": [item.id]})["items"][0]["state"] == "withdrawn"
 
 
 def test_a_proposal_waits_for_a_person_and_falls_with_the_verdict_it_rests_on(bank: Bank, tools: BankTools) -> None:
@@ -211,13 +195,3 @@ def test_a_result_beyond_the_bound_is_refused(bank: Bank, tools: BankTools) -> N
     ids = [bank.remember(f"Lamp {n}", f"{n} " + "\\\u0001é" * 660).item for n in range(mcp_limits.MCP_ITEMS)]
     with pytest.raises(LimitExceeded, match="bytes of the result"):
         tools.call("get", {"ids": ids})
-
-
-def test_a_run_of_another_server_is_not_open_here(tmp_path: Path) -> None:
-    place = tmp_path / "bank"
-    with Bank.create(place) as bank:
-        run = begun(BankTools(bank))
-    with Bank.open(place) as bank:
-        tools = BankTools(bank)
-        with pytest.raises(BadInput, match="is open here"):
-            tools.call("report", {"run": run, "outcome": "success"})

@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbank_es import Bank
-from rbank_es.agents.wrapped_clients import wrapped
-from rbank_es.bank.model_calls import ModelCalls
 from rbank_es.bank.recall_delivery import RecallDelivery
 from tests.effort import examples
 
@@ -28,29 +24,6 @@ def sent_of(*requests: Any, texts: dict[str, str] | None = None) -> tuple[bool |
 
 def message(text: Any) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": text}]}
-
-
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        LESSON,
-        f"Notes:\n{LESSON}\n\nQuestion",
-        [{"type": "text", "text": LESSON}],
-        LESSON.replace("\n", "\r\n"),
-        json.dumps({"notes": LESSON}),
-        json.dumps([json.dumps({"notes": json.dumps(LESSON)})]),
-    ],
-)
-def test_a_lesson_that_stands_in_a_request_was_sent(prompt: Any) -> None:
-    """As it is, in a part, with other line ends, and as JSON within JSON."""
-    assert sent_of(message(prompt)) == (True, ())
-
-
-@pytest.mark.parametrize(
-    "prompt", ["", LESSON[:-1], LESSON[1:], LESSON.replace("\n", " "), LESSON.lower(), [LESSON[:30], LESSON[30:]]]
-)
-def test_a_lesson_that_was_cut_or_reworded_was_not_sent(prompt: Any) -> None:
-    assert sent_of(message(prompt)) == (False, ("a",))
 
 
 def test_what_is_not_known_is_null() -> None:
@@ -71,16 +44,6 @@ def test_each_lesson_counts_and_any_later_request_will_do() -> None:
     texts = {"a": "first lesson", "b": "second lesson"}
     assert sent_of(message("first lesson"), message("second lesson"), texts=texts) == (True, ())
     assert sent_of(message("first lesson"), message("other"), texts=texts) == (False, ("b",))
-
-
-def test_the_calls_of_a_run_tell_what_was_sent() -> None:
-    """Through a wrapped function, whose arguments may have any form."""
-    with Bank.create("memory:") as bank:
-        calls = ModelCalls(bank, "r1")
-        ask = wrapped(lambda **named: "yes", calls)
-        calls.recall({"a": ("no", LESSON), "b": ("never sent",), "c": ("Notes", "no")})
-        ask(messages=[{"content": ["Notes: " + LESSON]}])
-        assert calls.delivery() == (False, ("b",))
 
 
 # ---------------------------------------------------------------- the law

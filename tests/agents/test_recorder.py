@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import multiprocessing
 import os
 import re
@@ -16,7 +15,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.agents.recall import append_recall, find_recall
@@ -25,7 +23,6 @@ from rbank_es.bank.writer_marks import FOLDER, close_left_runs
 from rbank_es.cli.shared.output import format_time
 from rbank_es.errors import BadInput, LogUnavailable
 from rbank_es.events import LmCalled, NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.limits import agent_limits
 from rbank_es.log.run_reader import RunEvents, read_run
 from tests.cli_runner import run as cli
 from tests.context.procedures_of_bank import procedures
@@ -115,53 +112,7 @@ def test_a_second_recall_gives_what_is_new_and_the_run_has_both() -> None:
         assert bank.check(retrievals=True).events == bank.position
 
 
-def test_a_bank_without_a_fitting_item_gives_an_empty_text_and_says_that_it_was_asked() -> None:
-    with Bank.create("memory:") as bank:
-        with bank.record(TASK) as run:
-            assert run.recall().text == ""
-            run.finish("dark")
-        found = events_of(bank, run)
-        assert len(found.searches) == 2 and [each.items for each in found.contexts] == [()]
-
-
 # ---------------------------------------------------------------- how it ends
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "message"),
-    [
-        (ValueError("no lamp"), "raised", "ValueError: no lamp"),
-        (KeyboardInterrupt(), "interrupted", "the run was interrupted (KeyboardInterrupt)"),
-        (asyncio.CancelledError(), "interrupted", "the run was interrupted (CancelledError)"),
-        (SystemExit(3), "interrupted", "the run was interrupted (SystemExit)"),
-        (None, "unfinished", "the agent's loop ended without run.finish(answer)"),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
-)
-def test_a_run_that_is_left_without_an_answer_failed_and_says_of_what(
-    error: BaseException | None, code: str, message: str
-) -> None:
-    with Bank.create("memory:") as bank:
-        run, raised = bank.record(TASK), None
-        try:
-            with run:
-                if error is not None:
-                    raise error
-        except BaseException as caught:  # whatever it is, it comes out of the `with`
-            raised = caught
-        assert raised is error
-        end = end_of(bank, run)
-        assert (end.outcome, end.error_code, end.error, end.answer) == ("failed", code, message, None)
-        run.judge("failure", by="tests")
-        assert bank.run(run.id).run.verdict == "failure"
-
-
-def test_a_run_that_finished_before_an_error_keeps_its_answer() -> None:
-    with Bank.create("memory:") as bank:
-        with pytest.raises(ValueError, match="later"), bank.record(TASK) as run:
-            run.finish("hall")
-            raise ValueError("later")
-        assert [each.answer for each in events_of(bank, run).of(RunFinished)] == ["hall"]
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -185,22 +136,6 @@ def test_an_interruption_while_the_end_is_recorded_leaves_one_end(after: bool, m
             run.finish("hall")
         [end] = events_of(bank, run).of(RunFinished)
         assert (end.error_code, end.answer) == ((None, "hall") if after else ("interrupted", None))
-
-
-def test_an_interruption_while_the_start_is_recorded_closes_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Bank.create("memory:") as bank:
-        append = bank.log.append
-
-        def late(events: Any, **given: Any) -> Any:
-            append(events, **given)
-            if any(isinstance(event, RunStarted) for event in events):
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(bank.log, "append", late)
-        run = bank.record(TASK)
-        with pytest.raises(KeyboardInterrupt), run:
-            raise AssertionError("the body runs")
-        assert end_of(bank, run).error_code == "interrupted"
 
 
 def test_what_can_not_be_recorded_of_a_run_is_refused_in_a_sentence() -> None:
@@ -257,15 +192,6 @@ def test_a_person_is_above_what_happened_and_gives_a_reason() -> None:
         assert bank.run(run.id).run.verdict == "failure"
 
 
-def test_judged_twice_the_latest_stands() -> None:
-    with Bank.create("memory:") as bank:
-        with bank.record(TASK) as run:
-            run.finish("hall")
-        for verdict in (True, False, True, False):
-            run.judge(verdict, by="tests")
-            assert bank.run(run.id).run.verdict == ("success" if verdict else "failure")
-
-
 # ---------------------------------------------------------------- any value
 
 
@@ -284,43 +210,8 @@ class Found:
     lit: bool
 
 
-class Dumped:
-    """As pydantic's models are."""
-
-    def model_dump(self) -> dict[str, int]:
-        return {"n": 1}
-
-
 LOOP: list[Any] = []
 LOOP.append(LOOP)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("hall \ud800", "hall ?"),
-        (b"hall \xff", "hall \ufffd"),
-        (Found("hall", lit=True), '{"name": "hall", "lit": true}'),
-        ({"when": {"hall"}}, '{"when": ["hall"]}'),
-        ({"raw": b"hall"}, '{"raw": "hall"}'),
-        (Dumped(), '{"n": 1}'),
-        (Silent(), '"<Silent, which has no words>"'),
-        (float("nan"), '"nan"'),
-        (LOOP, '"[[...]]"'),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_a_value_of_any_kind_is_recorded_as_words(value: object, text: str) -> None:
-    with Bank.create("memory:") as bank:
-        with bank.record(TASK) as run:
-            run.tool("t", value, value)
-            run.note(value)
-            run.step(output=value)
-            run.call(request=value, response=value)
-            run.finish(value, evidence=value)
-        found = events_of(bank, run)
-        assert found.calls[0].result == text and end_of(bank, run).answer == text
-        assert all(json.loads(str(event.note)) is not None for event in found.of(NoteLogged))
 
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()) | st.binary()
@@ -343,25 +234,6 @@ def test_no_value_raises_into_the_agent(one: Any, other: Any, third: Any) -> Non
             run.finish(one, evidence=other)
         run.judge(True, by=one, reason=other)
         assert bank.run(run.id).run.verdict == "success"
-
-
-def test_a_long_text_is_recorded_as_its_beginning_with_its_true_size() -> None:
-    size = 2 * agent_limits.REDACTED_CHARS + 5
-    with Bank.create("memory:") as bank:
-        with bank.record("x" * size) as run:
-            run.tool("read", {"text": "\0" * size}, "é" * size)
-            run.call(request="\0" * size, response="b")
-            run.finish("a" * size)
-        found, end = events_of(bank, run), end_of(bank, run)
-        [call] = found.calls
-        assert (call.chars, call.previews, len(str(call.result))) == (
-            size, ("arguments", "result"), agent_limits.RECORDED_CHARS
-        )  # fmt: skip
-        assert (end.answer_chars, end.previews, len(str(end.answer))) == (
-            size,
-            ("answer",),
-            agent_limits.RECORDED_CHARS,
-        )
 
 
 def test_secrets_of_the_environment_are_in_no_event(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -525,15 +397,6 @@ def test_a_mark_of_another_machine_or_of_no_run_closes_nothing(tmp_path: Path) -
         assert sorted(path.name for path in folder.iterdir()) == [f"run-{'a' * 16}", "run-outside"]
 
 
-def test_a_bank_whose_derived_files_were_removed_goes_on_recording(tmp_path: Path) -> None:
-    with bank_of_lamps(tmp_path / "bank") as bank:
-        with bank.record(TASK) as run:
-            for path in (bank.log.derived_directory / FOLDER).iterdir():
-                path.unlink()
-            run.finish("hall")
-        assert end_of(bank, run).answer == "hall"
-
-
 def test_a_log_that_can_not_be_written_raises_and_the_agents_own_error_comes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -566,30 +429,6 @@ def test_a_recall_that_is_recorded_behind_another_writer_names_what_it_searched(
         assert checked is not None and checked.checked == 2
         assert run.recall().added == tuple(id for id in found.lessons.added if id != found.lessons.added[0])
         run.finish()
-
-
-def test_a_run_that_begins_with_its_recall_is_one_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same events as one that recalls in its `with`, and its search can be repeated as well."""
-    with bank_of_lamps() as bank:
-        groups, append = list[int](), bank.log.append
-
-        def counted(events: Any, **given: Any) -> Any:
-            groups.append(len(events))
-            return append(events, **given)
-
-        monkeypatch.setattr(bank.log, "append", counted)
-        run = bank.record(TASK)
-        lessons = run.begin_with_recall()
-        assert len(groups) == 1
-        run.finish("hall")
-        with bank.record(TASK) as other:
-            position = bank.position
-            assert other.recall() == replace(lessons, position=position)
-            other.finish("hall")
-        first, second = ([type(each) for each in events_of(bank, each).events] for each in (run, other))
-        assert first == second and groups[0] == len(first) - 1
-        checked = bank.check(retrievals=True).retrievals
-        assert checked is not None and (checked.checked, checked.different) == (4, ())
 
 
 def test_a_run_that_was_left_before_it_began_begins_no_more() -> None:
@@ -626,31 +465,6 @@ def test_a_recall_sees_what_was_taken_back_and_learned_since_the_last(tmp_path: 
         assert given() == {LAMP}
         checked = bank.check(retrievals=True).retrievals
         assert checked is not None and checked.checked == 8
-
-
-def test_the_first_recall_of_a_process_searches_the_read_models_as_they_are(tmp_path: Path) -> None:
-    """To bring them up to date is most of its time, so it is left out where nothing since them changes a search."""
-
-    def recalled() -> tuple[int, int, set[str]]:
-        with Bank.open(tmp_path / "bank") as bank, bank.record(TASK) as run:
-            before = bank.read_models().position(bank.log)
-            lessons = run.recall()
-            run.finish()
-            run.judge(True, by="tests")
-            return before, bank.read_models().position(bank.log), {item.title for item in lessons.items}
-
-    with bank_of_lamps(tmp_path / "bank") as bank:
-        bank.project()
-        made = bank.position
-        switch = next(item.id for item in bank.items().rows if item.title == SWITCH)
-    assert recalled() == recalled() == (made, made, {LAMP, SWITCH})
-    with Bank.open(tmp_path / "bank") as bank:
-        bank.reject(switch, because="It is wrong.")
-    before, after, titles = recalled()
-    assert before == made < after and titles == {LAMP}
-    with Bank.open(tmp_path / "bank") as bank:
-        checked = bank.check(retrievals=True).retrievals
-        assert checked is not None and (checked.checked, checked.different) == (6, ())
 
 
 def test_a_run_without_an_end_is_open_since_it_began(tmp_path: Path) -> None:

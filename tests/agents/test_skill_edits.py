@@ -50,21 +50,6 @@ def line_of(item: Item) -> str:
     return f"- [{item.id}] {item.title}. {item.content}"
 
 
-def test_what_a_person_added_stays_where_it_is_while_the_lessons_round_it_change(bank: Bank, skill: Path) -> None:
-    edit(skill, line_of(ROUNDING) + "\n", line_of(ROUNDING) + "\n- Ask Ann about francs.\n\nAnd a paragraph.\n")
-    learn(bank, [LATER], "r4")
-    bank.reject(TWICE.id, because="wrong")
-    place = synced(bank, skill)
-    text = skill.read_text()
-    assert f"{line_of(ROUNDING)}\n- Ask Ann about francs.\n\nAnd a paragraph.\n" in text
-    assert line_of(LATER) in text and TWICE.id not in text
-    assert [(own.words, own.offered) for own in place.own] == [
-        ("Ask Ann about francs.", True),
-        ("And a paragraph.", True),
-    ]
-    check_skill(skill)
-
-
 def test_a_reworded_lesson_stays_reworded_and_is_marked_once_the_bank_has_it_no_more(bank: Bank, skill: Path) -> None:
     edit(skill, line_of(ROUNDING), f"- [{ROUNDING.id}] Round half up, but francs to five cents.")
     place = synced(bank, skill)
@@ -75,17 +60,6 @@ def test_a_reworded_lesson_stays_reworded_and_is_marked_once_the_bank_has_it_no_
     text = skill.read_text()
     assert f"<!-- rbank-es: [{ROUNDING.id}] is not active in the bank; the next line is a person's -->\n- [" in text
     assert line_of(ROUNDING) not in text
-
-
-def test_a_lesson_that_a_person_removed_stays_out_until_an_export_brings_it_back(bank: Bank, skill: Path) -> None:
-    edit(skill, line_of(ROUNDING) + "\n", "")
-    place = synced(bank, skill)
-    assert place.taken_out == (ROUNDING.id,) and not place.own
-    learn(bank, [LATER], "r4")
-    synced(bank, skill)
-    assert line_of(ROUNDING) not in skill.read_text() and line_of(LATER) in skill.read_text()
-    write_skills(bank, skill.parents[1])
-    assert line_of(ROUNDING) in skill.read_text()
 
 
 def test_a_removed_heading_stays_out_and_a_moved_lesson_is_still_the_banks(bank: Bank, skill: Path) -> None:
@@ -126,13 +100,6 @@ def test_a_skill_without_lessons_keeps_a_persons_words_and_says_whose_they_are(b
     assert not skill.parent.exists()
 
 
-def test_a_file_that_a_person_deleted_is_written_again(bank: Bank, skill: Path) -> None:
-    before = skill.read_text()
-    skill.unlink()
-    place = synced(bank, skill)
-    assert skill.read_text() == before and not place.taken_out
-
-
 def test_line_ends_of_another_system_and_a_byte_order_mark_are_no_edits(bank: Bank, skill: Path) -> None:
     before = skill.read_bytes()
     skill.write_bytes(b"\xef\xbb\xbf" + before.replace(b"\n", b"\r\n"))
@@ -150,31 +117,6 @@ def test_an_empty_line_before_a_marked_line_is_neither_lost_nor_doubled(bank: Ba
     edit(skill, line_of(ROUNDING), line_of(ROUNDING) + "\n- Ask Ann.\n\n- [gone] An old one.")
     synced(bank, skill)
     assert "- Ask Ann.\n\n<!-- rbank-es: [gone] is" in skill.read_text()
-
-
-def test_an_edited_plugin_file_is_kept_as_a_whole(bank: Bank, tmp_path: Path) -> None:
-    write_skills(bank, tmp_path, form="plugin")
-    edit(tmp_path / "plugin.json", '"keywords"', '"license": "MIT",\n "keywords"')
-    before = (tmp_path / "plugin.json").read_text()
-    learn(bank, [LATER], "r4")
-    for _ in range(3):
-        [place] = sync_skills(bank, tmp_path).places
-        assert "kept" in {file.change for file in place.files}
-        assert (tmp_path / "plugin.json").read_text() == before
-
-
-def test_adopted_words_are_an_item_and_stand_as_the_banks(bank: Bank, skill: Path) -> None:
-    edit(
-        skill,
-        line_of(TWICE) + "\n",
-        line_of(TWICE) + "\n- Don't post on Sundays. The office\n  is closed.\n",
-    )
-    synced(bank, skill, adopt=True, by="ann")
-    [made] = [entry.item for entry in bank.state().items.values() if entry.item.title == "Don't post on Sundays"]
-    assert (made.content, made.polarity, made.domain) == ("The office is closed.", "failure", "shop")
-    assert line_of(made) in skill.read_text() and "  is closed." not in skill.read_text()
-    *_, extracted = bank.log.read(types=("memories_extracted",), resolve=("memories_extracted",))
-    assert extracted.reason == "written by ann in rbank-shop/SKILL.md"  # type: ignore[attr-defined]
 
 
 def test_an_adopted_rewording_takes_the_place_of_the_lesson(bank: Bank, skill: Path) -> None:

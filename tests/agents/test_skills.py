@@ -28,29 +28,6 @@ ROUNDING = Item.make("Round half up", "Not banker's rounding.", "success", domai
 TWICE = Item.make("Never charge twice", "Look for the receipt first.", "failure", domain="shop")
 
 
-def manifest_of(place: Path) -> dict[str, object]:
-    [path] = place.glob(".rbank-es-*.json")
-    return dict(json.loads(path.read_text()))
-
-
-def test_a_skill_has_strategies_and_guardrails_apart_and_a_manifest_with_the_items_of_each_line(tmp_path: Path) -> None:
-    with bank_of([ROUNDING, TWICE]) as bank:
-        report = write_skills(bank, tmp_path)
-        [(path, text)] = exported(tmp_path).items()
-        assert path == "rbank-shop/SKILL.md"
-        strategies, guardrails = text.split("## Strategies")[1].split("## Guardrails")
-        assert f"- [{ROUNDING.id}] Round half up. Not banker's rounding.\n" in strategies
-        assert f"- [{TWICE.id}] Never charge twice. Look for the receipt first.\n" in guardrails
-        manifest = manifest_of(tmp_path)
-        assert (manifest["bank_id"], manifest["position"]) == (bank.id, bank.position)
-        assert manifest["head"] == str(bank.head())
-        [file] = manifest["files"]  # type: ignore[misc]
-        assert {id for line in file["lines"] for id in line["items"]} == {ROUNDING.id, TWICE.id}
-        assert "Round" not in json.dumps(manifest)  # no words, so that an erasure reaches them
-        assert set(report.places[0].came) == {ROUNDING.id, TWICE.id}
-        check_listing(tmp_path)
-
-
 def test_a_lesson_that_lost_its_support_goes_out_of_every_place(tmp_path: Path) -> None:
     with bank_of([ROUNDING]) as bank:
         learn(bank, [TWICE], "r2")
@@ -67,18 +44,6 @@ def test_a_lesson_that_lost_its_support_goes_out_of_every_place(tmp_path: Path) 
         assert set(exported(tmp_path)) == {"CLAUDE.md", "b/plugin.json"}
         assert not list(lines_with_ids(exported(tmp_path)))
         assert not (tmp_path / "a" / "rbank-shop").exists()
-
-
-def test_a_correction_names_the_places_whose_skills_are_older(tmp_path: Path) -> None:
-    with bank_of([ROUNDING], tmp_path / "notes") as bank:
-        learn(bank, [TWICE], "r2")
-    words = ("reject", "./notes", "--because", "wrong")
-    environment = {"XDG_DATA_HOME": str(tmp_path / "data")}
-    assert "skills were" not in run(*words, TWICE.id, cwd=tmp_path, env=environment).out
-    run("skills", "./notes", "--into", "skills", cwd=tmp_path, env=environment)
-    assert "skills were" not in run(*words, ROUNDING.id, "--dry-run", cwd=tmp_path, env=environment).out
-    said = run(*words, ROUNDING.id, cwd=tmp_path, env=environment).out
-    assert f"skills were written to {tmp_path / 'skills'} before: " in said and "skills ./notes --sync\n" in said
 
 
 def test_an_erased_lesson_goes_out_and_no_word_of_it_stays_in_the_place(tmp_path: Path) -> None:
@@ -99,23 +64,6 @@ def test_a_plugin_has_the_fields_of_the_schema_and_no_hooks(tmp_path: Path) -> N
         assert about["keywords"] == ["rbank"]
         assert set(exported(tmp_path)) == {"plugin.json", "skills/rbank-shop/SKILL.md"}
         check_listing(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "text", [b"", b"# Shop\n\nKeep functions short.\n", b"no end of line", b"\xff\xfe not text\r\n"]
-)
-def test_a_block_leaves_all_other_bytes_of_the_file(tmp_path: Path, text: bytes) -> None:
-    file = tmp_path / "AGENTS.md"
-    file.write_bytes(text)
-    with bank_of([ROUNDING, TWICE]) as bank:
-        write_skills(bank, tmp_path, form="agents-md")
-        assert file.read_bytes().startswith(text)
-        file.write_bytes(file.read_bytes() + b"\r\nOwn text below \xff stays.\n")
-        bank.reject(TWICE.id, because="wrong")
-        sync_skills(bank)
-        after = file.read_bytes()
-        assert after.startswith(text) and after.endswith(b"\r\nOwn text below \xff stays.\n")
-        assert ROUNDING.id.encode() in after and TWICE.id.encode() not in after
 
 
 @pytest.mark.parametrize(
@@ -191,18 +139,6 @@ def test_one_domain_holds_no_lesson_of_another(tmp_path: Path) -> None:
         assert set(exported(tmp_path)) == {"rbank-shop/SKILL.md"}
 
 
-def test_a_bank_of_the_past_is_written_and_brought_to_the_present(tmp_path: Path) -> None:
-    with bank_of([ROUNDING]) as bank:
-        then = bank.position
-        learn(bank, [TWICE], "r2")
-        write_skills(bank, tmp_path, point=then)
-        assert [id for id, _ in lines_with_ids(exported(tmp_path))] == [ROUNDING.id]
-        assert sync_skills(bank, dry_run=True).places[0].came == (TWICE.id,)
-        assert len(list(lines_with_ids(exported(tmp_path)))) == 1
-        sync_skills(bank)
-        assert {id for id, _ in lines_with_ids(exported(tmp_path))} == {ROUNDING.id, TWICE.id}
-
-
 def test_items_for_judges_are_no_lessons(tmp_path: Path) -> None:
     principle = Item.make("Judge by rows", "Not by prose.", "principle")
     with bank_of([ROUNDING, principle]) as bank:
@@ -259,14 +195,6 @@ def test_the_command_shows_a_difference_writes_and_says_what_is_wrong_with_what_
     assert "leave out @1" in fails("skills", f"{bank}@1", "--sync", cwd=tmp_path)
     assert "--into" in fails("skills", bank, cwd=tmp_path)
     assert "inside the bank's own directory" in fails("skills", bank, "--into", "bank", cwd=tmp_path)
-
-
-def test_the_skills_of_a_projects_bank_are_called_after_the_project(tmp_path: Path) -> None:
-    place = tmp_path / "shop" / ".rbank" / "bank"
-    place.parent.mkdir(parents=True)
-    with bank_of([Item.make("Round half up", "Not banker's rounding.", "success")], place) as bank:
-        write_skills(bank, tmp_path / "skills")
-    assert list(exported(tmp_path / "skills")) == ["rbank-shop/SKILL.md"]
 
 
 def test_a_place_that_is_gone_is_no_problem_for_the_others(tmp_path: Path) -> None:

@@ -69,15 +69,6 @@ def test_a_spool_alone_gives_the_run_with_its_tools_verdict_and_recall(bank: Pat
         assert spool(bank).look() == [] and take_spool_in(opened).appended == 0
 
 
-def test_what_was_searched_is_repeated_at_its_position_though_the_bank_went_on(bank: Path) -> None:
-    turn(bank)
-    with Bank.open(bank) as opened:
-        opened.reject(LESSON.id, because="wrong")
-        take_spool_in(opened)
-        check = opened.check(retrievals=True).retrievals
-        assert check is not None and (check.checked, check.different) == (2, ())
-
-
 def test_the_same_twice_adds_nothing_and_a_crash_in_between_neither(
     bank: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,17 +90,6 @@ def test_the_same_twice_adds_nothing_and_a_crash_in_between_neither(
         assert len(runs) == len(set(runs)) == 2
 
 
-def test_a_turn_that_goes_on_waits_until_it_ends(bank: Path) -> None:
-    hooked(sample("claude-code/UserPromptSubmit"), bank)
-    with Bank.open(bank) as opened:
-        assert take_spool_in(opened).waiting == 2
-        hooked(sample("claude-code/PostToolUse"), bank)
-        assert take_spool_in(opened).waiting == 3
-        hooked(sample("claude-code/Stop"), bank)
-        taken = take_spool_in(opened)
-        assert (taken.turns, taken.waiting) == (1, 0)
-
-
 def test_an_old_turn_that_never_ended_was_interrupted(bank: Path) -> None:
     hooked(sample("claude-code/UserPromptSubmit"), bank)
     (open_turn,) = turns_of(spool(bank).look(), time.time())
@@ -125,16 +105,6 @@ def test_two_hosts_that_tell_the_same_give_one_run(bank: Path) -> None:
         before = opened.position
         assert take_spool_in(opened).turns == 1
         assert [type_of(event) for event in events(opened, before)].count("tool_called") == 1
-
-
-def test_codex_without_and_with_its_rollout_is_the_same_run(bank: Path) -> None:
-    turn(bank, "codex")
-    with Bank.open(bank) as opened:
-        take_spool_in(opened)
-        (run,) = [event.run for event in events(opened) if isinstance(event, RunStarted)]
-        assert run.startswith("codex-")
-        (judged,) = [event for event in events(opened) if isinstance(event, RunJudged)]
-        assert judged.verdict == "failure"
 
 
 def claude_transcript(place: Path, text: str) -> Path:
@@ -165,50 +135,6 @@ def claude_transcript(place: Path, text: str) -> Path:
     return place
 
 
-@pytest.mark.parametrize("arrived", [True, False])
-def test_with_a_transcript_the_run_is_its_and_the_marker_proves_the_delivery(
-    bank: Path, tmp_path: Path, arrived: bool
-) -> None:
-    path = tmp_path / "session.jsonl"
-    given = turn(bank, transcript=str(path))
-    claude_transcript(path, given if arrived else "")
-    with Bank.open(bank) as opened:
-        before = opened.position
-        taken = take_spool_in(opened)
-        assert (taken.turns, taken.with_transcript) == (1, 1)
-        found = events(opened, before)
-        assert [type_of(event) for event in found][:4] == [
-            *("run_started", "memories_retrieved", "memories_retrieved", "context_built")
-        ]
-        (finished,) = [event for event in found if isinstance(event, RunFinished)]
-        assert finished.recall_sent is arrived and "lm_called" in map(type_of, found)
-        assert finished.recall_unsent == (() if arrived else (LESSON.id,))
-        assert (spool(bank).last()["delivered"] > 0) is arrived
-        from rbank_es.exchange import import_paths
-
-        report = import_paths(opened, [path])
-        assert report.appended == 0 and not report.files[0].changes
-
-
-def test_the_same_words_twice_within_a_second_are_two_runs(bank: Path, tmp_path: Path) -> None:
-    """Without a lesson no mark tells which is which: both were taken for the one that is nearer in time."""
-    path, lines = tmp_path / "session.jsonl", []
-    for number in range(2):
-        turn(bank, transcript=str(path), prompt_id=f"p{number}", prompt="Translate it.")
-        at = time.strftime("%Y-%m-%dT%H:%M:", time.gmtime(time.time() + 3)) + f"59.{number}Z"
-        said = {"id": f"m{number}", "model": "m", "content": [{"type": "text", "text": "Done."}]}
-        message = {"role": "assistant", "stop_reason": "end_turn"} | said
-        about = {"sessionId": SESSION, "timestamp": at}
-        lines += [
-            {"type": "user", "uuid": f"u{number}", "message": {"role": "user", "content": "Translate it."}} | about,
-            {"type": "assistant", "uuid": f"a{number}", "message": message} | about,
-        ]
-    write(path, lines)
-    with Bank.open(bank) as opened:
-        taken = take_spool_in(opened)
-        assert (taken.turns, taken.with_transcript, len(opened.runs().rows)) == (2, 2, 2)
-
-
 def test_a_transcript_that_is_larger_than_memory_should_hold_is_read_too(
     bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,20 +145,6 @@ def test_a_transcript_that_is_larger_than_memory_should_hold_is_read_too(
     with Bank.open(bank) as opened:
         taken = take_spool_in(opened)
         assert (taken.turns, taken.with_transcript) == (1, 1) and path.stat().st_size > limits.IMPORT_FILE_BYTES
-
-
-def test_a_transcript_that_was_imported_before_is_given_the_recall_later(bank: Path, tmp_path: Path) -> None:
-    from rbank_es.exchange import import_paths
-
-    path = tmp_path / "session.jsonl"
-    claude_transcript(path, turn(bank, transcript=str(path)))
-    with Bank.open(bank) as opened:
-        import_paths(opened, [path])
-        before = opened.position
-        take_spool_in(opened)
-        assert [type_of(event) for event in events(opened, before)] == [
-            *("memories_retrieved", "memories_retrieved", "context_built")
-        ]
 
 
 def test_a_run_that_was_imported_before_is_told_later_that_its_recall_was_not_sent(bank: Path, tmp_path: Path) -> None:
@@ -289,16 +201,7 @@ def test_a_hostile_spool_is_taken_in_or_left_out_and_ends(bank: Path, data: byte
         opened.check(decisions=True)
 
 
-def test_a_command_that_corrects_leaves_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path) -> None:
-    other = Item.make("Fix the rounding of a discount early", "Round each line.")
-    with Bank.open(bank) as opened:
-        teach(opened, other)
-    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
-    run("reject", str(bank), LESSON.id, "--because", "wrong", cwd=tmp_path, env=environment)
-    text = hooked(sample("claude-code/UserPromptSubmit"), bank)
-    assert other.id in text and LESSON.id not in text
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["missing", "of another release"])
 def test_a_correction_makes_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path, fault: str) -> None:
     environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
@@ -359,6 +262,7 @@ ACTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("act", ACTS)
 def test_every_act_of_a_person_takes_the_spool_in_before_and_leaves_models_that_a_hook_can_use(
     bank: Path, tmp_path: Path, act: str
@@ -387,16 +291,6 @@ def test_skills_that_are_brought_up_to_date_leave_read_models_that_a_hook_can_us
     said = run("skills", str(bank), "--sync", cwd=tmp_path, env=environment)
     assert "took in 1 turn that hooks saw" in said.err
     assert hooked(sample("codex/UserPromptSubmit"), bank)
-
-
-def test_what_a_recorded_run_taught_is_given_by_the_next_hook(bank: Path) -> None:
-    reply = '[{"title": "Fix rounding in cents", "description": "Discounts.", "content": "Round a discount in cents."}]'
-    with Bank.open(bank) as opened:
-        with opened.record("Fix the discount") as run:
-            run.finish("done")
-        run.judge(False, by="tests")
-        opened.learn(run, complete=lambda prompt: reply)
-    assert "Fix rounding in cents" in hooked(sample("claude-code/UserPromptSubmit"), bank)
 
 
 def test_a_turn_that_its_user_took_back_is_left_out_of_the_spool_too(bank: Path, tmp_path: Path) -> None:

@@ -34,18 +34,6 @@ def bank() -> Bank:
     return made
 
 
-def test_the_commonest_end_comes_first_with_its_newest_run_and_what_to_do(bank: Bank) -> None:
-    rows = bank.ask("endings").rows
-    assert [(row.outcome, row.error_code, row.runs, row.newest) for row in rows] == [
-        ("submitted", None, 3, "six"),
-        ("forced_at_limit", "unreadable", 2, "four"),
-        ("failed", "timeout", 1, "three"),
-        (None, None, 1, "seven"),
-    ]
-    assert [row.advice is None for row in rows] == [True, False, False, False]
-    assert "show BANK RUN --prompts" in rows[1].advice and "timeout=SECONDS" in rows[2].advice
-
-
 def test_only_runs_that_began_behind_a_position_are_counted(bank: Bank) -> None:
     began = next(event.seq for event in bank.events(types={"run_started"}) if event.run == "five")  # type: ignore[attr-defined]
     assert [(row.outcome, row.runs) for row in bank.ask("endings", after=began - 1).rows] == [
@@ -73,24 +61,3 @@ def test_every_code_that_is_documented_has_advice_of_its_own(kind: type) -> None
 )
 def test_every_other_end_has_advice_and_an_answer_none(end: tuple[str | None, str | None]) -> None:
     assert ending_hint(*end) and ending_hint("submitted", None) is None
-
-
-@pytest.mark.parametrize(
-    ("outcome", "code", "error", "reason"),
-    [
-        ("failed", None, None, "no reason was recorded"),
-        ("failed", "timeout", " \n it took 3 s \nmore", "timeout: it took 3 s"),
-        ("failed", None, "Traceback (most recent call last):\n  File x\nKeyError: 'a'\n", "KeyError: 'a'"),
-        ("forced_at_limit", "stalled", None, "stalled"),
-        ("forced_at_limit", None, None, None),
-        ("submitted", None, None, None),
-    ],
-)
-def test_the_reason_of_an_end_is_its_code_and_the_line_that_names_the_error(
-    outcome: Outcome, code: str | None, error: str | None, reason: str | None
-) -> None:
-    made = Bank.create("memory:")
-    made.append(
-        [RunStarted(run="r", task="Which?"), RunFinished(run="r", outcome=outcome, error_code=code, error=error)]
-    )
-    assert made.run("r").run.end_reason == reason

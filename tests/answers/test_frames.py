@@ -77,17 +77,6 @@ def test_the_list_that_csv_has_is_the_first(name: str) -> None:
     assert kind.rows in (None, next(iter(lists_of(kind.answer)), None))
 
 
-def test_a_frame_counts_what_the_bank_counts_on_all_pages(moment: Moment) -> None:
-    frame = moment.runs(limit=2).to_pandas()
-    assert len(frame) == moment.runs().total and frame["run"].is_unique
-    failed = sum(run.verdict == "failure" for run in moment.runs())
-    assert (frame["verdict"] == "failure").sum() == failed > 0
-    assert frame["started_at"].min() == min(datetime.fromisoformat(run.started_at) for run in moment.runs())
-    assert moment.runs(limit=2).to_polars()["tool_calls"].sum() == sum(run.tool_calls for run in moment.runs())
-    events = moment.events(limit=3).to_polars()
-    assert events["seq"].to_list() == list(range(1, moment.position + 1))
-
-
 def test_an_empty_list_has_the_types_of_a_full_one(moment: Moment) -> None:
     nothing = moment.bank.at(0)
     for name in ("runs", "items", "leakage", "events"):

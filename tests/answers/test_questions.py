@@ -10,7 +10,6 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, Bounds, Moment, Page, question_kind
-from rbank_es.answers.shared.answer_schema import answer_schema
 from rbank_es.errors import BadInput, NotInBank
 from tests.answers.asked import served
 from tests.cli_runner import SAMPLE, fails, run
@@ -147,32 +146,6 @@ def test_a_bank_of_an_earlier_point_is_asked_as_it_was_then(bank: Bank) -> None:
 def test_every_question_is_a_method_of_a_bank_and_of_a_moment(bank: Bank, name: str) -> None:
     assert callable(getattr(bank, name)) and callable(getattr(bank.at(5), name))
     assert not hasattr(bank, "_" + name)
-
-
-@pytest.mark.parametrize("name", QUESTIONS.names())
-def test_every_field_of_a_question_and_its_answer_has_a_meaning(name: str) -> None:
-    made = answer_schema(name)
-    unnamed = [
-        f"{kind}.{field}"
-        for kind, each in made["$defs"].items()
-        for field, form in each.get("properties", {}).items()
-        if "description" not in form
-    ]
-    assert unnamed == []
-
-
-def test_the_events_of_a_run_are_paged_and_those_of_the_log_are_the_same_rows(bank: Bank) -> None:
-    whole = bank.run("lights-02", limit=1000)
-    pages, after = [], 0
-    while True:
-        page = bank.run("lights-02", after=after, limit=3)
-        pages += page.events or ()
-        if page.events_next_seq is None:
-            break
-        after = page.events_next_seq
-    assert tuple(pages) == whole.events and len(pages) == whole.events_total
-    listed = bank.at().events(run=whole.run.run, limit=1000)
-    assert [row.summary for row in listed] == [event.summary for event in pages]
 
 
 def test_a_text_of_an_event_is_read_in_blocks(bank: Bank) -> None:

@@ -121,6 +121,7 @@ def test_what_a_forged_correction_leaves_is_searched_as_it_is_folded(attack: str
         assert found == set(active(bank.state()))
 
 
+@pytest.mark.slow
 def test_the_command_that_verify_names_mends_what_the_log_claims_to_be_right(place: Path) -> None:
     forged(place, "a completion that hides what is due").close()
     cwd = place.parent

@@ -25,17 +25,16 @@ from rbank_es.events import (
     MemoriesRetrieved,
     NoteLogged,
     RunStarted,
-    type_of,
 )
 from rbank_es.events.items import Item
-from rbank_es.law import Append, Dedup, active, usage
+from rbank_es.law import active, usage
 from rbank_es.law.decisions import append_decided
 from rbank_es.law.digests import state_digests
 from rbank_es.log import Appended
 from rbank_es.log.groups import system_clock, utc_text
 from rbank_es.log.lines import CRC_TAIL, close_line, seed_of
 from rbank_es.log.wrapper import LogWrapper
-from tests.cli.misled import HEIGHT, SORTED, TWIN, WARNING, drawn, judged, learned, misled_bank, ran
+from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
 from tests.places import derived
 
 COUNTED = Item.make("Count with DISTINCT", "A light may be typed twice; count the lights, not the rows.", "success")
@@ -69,59 +68,10 @@ def theirs() -> Iterator[Bank]:
 # ---------------------------------------------------------------- what comes
 
 
-def test_events_come_with_their_ids_facts_words_and_times(mine: Bank, theirs: Bank) -> None:
-    made = mine.absorb(theirs)
-    came = brought(mine, theirs.id)
-    there = [event for event in theirs.events(resolve=True) if type_of(event) not in OWN]
-    assert list(came) == [event.id for event in there]
-    for event in there:
-        here = came[event.id]
-        assert here.occurred_at == event.at
-        envelope = {name: getattr(event, name) for name in ("seq", "at", "occurred_at", "origin", "more", "dur", "crc")}
-        salted = {"salt": event.salt} if hasattr(event, "salt") else {}
-        assert replace(here, **envelope, **salted) == event
-    assert made.brought == len(there) and (made.known, made.refused) == (0, 0)
-    assert (made.brought_runs, made.brought_judgments, made.brought_extractions, made.brought_candidates) == (
-        4,
-        4,
-        4,
-        4,
-    )
-
-
-def test_nothing_comes_of_policies_and_decisions_and_this_bank_decides(mine: Bank, theirs: Bank) -> None:
-    mine.set_policies({"consolidation": {"name": "append"}})
-    policies = mine.policies().policies
-    made = mine.absorb(theirs)
-    assert mine.policies().policies == policies
-    assert made.decisions == {"add": 4}  # there, one of them was skipped as a near duplicate
-    assert set(active(mine.state())) == {COUNTED.id, HEIGHT.id, TWIN.id, WARNING.id, SORTED.id}
-    assert [change.id for change in made.came] == sorted((HEIGHT.id, TWIN.id, WARNING.id, SORTED.id))
-    assert {type_of(event) for event in brought(mine, theirs.id).values()}.isdisjoint(OWN)
-
-
 def test_the_bank_is_canonical_and_sound_afterwards(mine: Bank, theirs: Bank) -> None:
     mine.absorb(theirs)
     seen = mine.check(decisions=True, strict=True, retrievals=True)
     assert seen.canonical.canonical and seen.slips is not None and not seen.slips.slips
-
-
-def test_what_it_appends_is_not_read_again(mine: Bank, theirs: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The state goes on with each group as it was written: reading a large bank back took a tenth of the time."""
-    monkeypatch.setattr(limits, "ABSORBED_GROUP_EVENTS", 6)
-    begun, read, again = mine.position, mine.log.read, list[int]()
-
-    def counted(**given: Any) -> Iterator[Event]:
-        for event in read(**given):
-            again.extend([event.seq] * (event.seq > begun))
-            yield event
-
-    monkeypatch.setattr(mine.log, "read", counted)
-    assert mine.absorb(theirs).last_seq == mine.position
-    assert not again
-    with Bank.create("memory:") as other:
-        other.append([*mine.events(resolve=True)][2:])
-        assert state_digests(other.state()) == state_digests(mine.state())
 
 
 def test_a_point_bounds_what_comes(mine: Bank, theirs: Bank) -> None:
@@ -139,29 +89,7 @@ def test_retrievals_of_other_banks_are_counted_and_not_repeated(mine: Bank, thei
     assert check is not None and (check.elsewhere, check.checked, check.different) == (1, 0, ())
 
 
-def test_views_of_earlier_points_stay_as_they_were(mine: Bank, theirs: Bank) -> None:
-    before, position = mine.search("count the lights").hits, mine.position
-    digest = state_digests(mine.state()).all
-    mine.absorb(theirs)
-    assert mine.at(position).search("count the lights").hits == before
-    assert state_digests(mine.state(position)).all == digest
-
-
 # ---------------------------------------------------------------- again, back and round
-
-
-def test_absorbing_twice_adds_nothing(mine: Bank, theirs: Bank) -> None:
-    first = mine.absorb(theirs)
-    position = mine.position
-    again = mine.absorb(theirs)
-    assert (again.brought, again.known, again.last_seq, mine.position) == (0, first.brought, None, position)
-
-
-def test_cycles_end_and_both_banks_hold_the_same(mine: Bank, theirs: Bank) -> None:
-    mine.absorb(theirs)
-    assert theirs.absorb(mine).brought_runs == 1
-    assert mine.absorb(theirs).brought == theirs.absorb(mine).brought == 0
-    assert active(mine.state()).keys() == active(theirs.state()).keys()
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_come(mine: Bank, theirs: Bank) -> None:
@@ -188,33 +116,7 @@ def test_a_fork_comes_back_with_what_is_new_in_it_alone(theirs: Bank) -> None:
         assert active(theirs.state()).keys() == active(fork.state()).keys()
 
 
-def test_a_stranger_learns_which_bank_of_a_lineage_recorded_first(theirs: Bank) -> None:
-    """The last event before the fork is still its parent's."""
-    theirs.append(NoteLogged(note='"the last of both"'))
-    with Bank(theirs.log.fork(theirs.position), "fork") as fork, Bank.create("memory:") as stranger:
-        taught(fork, "there", COUNTED)
-        stranger.absorb(fork)
-        came = {event.id: event.origin for event in stranger.events() if event.origin}
-        shared = {event.id for event in theirs.events()}
-        assert came == {id: theirs.id if id in shared else fork.id for id in came}
-        assert set(came.values()) == {theirs.id, fork.id}
-        assert stranger.absorb(theirs).brought == 0
-
-
 # ---------------------------------------------------------------- corrections
-
-
-def test_corrections_made_there_hold_here(mine: Bank) -> None:
-    """A person's verdict there is one here: what rested on the other verdict leaves, its twin comes in."""
-    with misled_bank("memory:") as bank, bank.copy() as copied:
-        copied.overrule("wrong", "failure", reason="The wrong height.", by="ann")
-        made = bank.absorb(copied)
-        assert [change.id for change in made.left] == [HEIGHT.id]
-        assert [change.id for change in made.came] == [TWIN.id]
-        verdict = bank.state().verdicts["wrong", "learning"]
-        assert (verdict.verdict, verdict.kind) == ("failure", "human")
-        [ruling] = bank.events(types={"judgment_overruled"})
-        assert ruling.origin == copied.id and bank.check(decisions=True).canonical.canonical
 
 
 @pytest.mark.parametrize(
@@ -242,13 +144,6 @@ def test_an_undone_decision_there_is_undone_here() -> None:
         copied.undo(next(e.seq for e in copied.events(types={"memories_extracted"})), 0, because="it is wrong")
         bank.absorb(copied)
         assert bank.state().items[HEIGHT.id].state == "unsupported"
-
-
-def test_what_is_rejected_here_stays_out(mine: Bank, theirs: Bank) -> None:
-    taught(mine, "here", HEIGHT)
-    mine.reject(HEIGHT.id, because="wrong")
-    made = mine.absorb(theirs)
-    assert made.decisions["discard"] == 2 and HEIGHT.id not in active(mine.state())
 
 
 def test_what_the_agent_proposed_waits_here_under_this_banks_admission(mine: Bank, theirs: Bank) -> None:
@@ -310,26 +205,6 @@ def test_an_imported_id_with_other_words_gets_the_id_of_its_words(mine: Bank) ->
             third.absorb(mine)
             assert third.absorb(other).refused == 0
         assert other.absorb(mine).refused == 0
-
-
-@pytest.mark.parametrize("policy", [Append(), Dedup()], ids=["append", "dedup"])
-def test_of_two_items_with_the_same_words_the_one_that_is_named_there_is_acted_on(policy: Any) -> None:
-    """The other bank has other words under the imported id, so there both are one item, with the id of its words."""
-    choices = (policy.choice,)
-    with Bank.create("memory:", policies=choices) as mine, Bank.create("memory:", policies=choices) as other:
-        item = imported(mine, "ports")
-        named = Item.make_id(item.title, item.content)
-        mine.remember(item.title, item.content, src="success")
-        assert active(mine.state()).keys() == ({"m1", named} if isinstance(policy, Append) else {"m1"})
-        imported(other, "locks")
-        assert other.absorb(mine).renamed_items == {"m1": named}
-        other.retract(named, because="untidy")
-        assert mine.absorb(other).refused == 0
-        assert active(mine.state()).keys() - {Item.make_id("About locks", "Words of locks.")} == (
-            {"m1"} if isinstance(policy, Append) else set()
-        )
-        made = other.absorb(mine)
-        assert (made.brought, made.refused) == (0, 0)
 
 
 def test_an_item_is_known_by_both_names_where_the_words_that_gave_it_one_were_erased(mine: Bank) -> None:
@@ -461,29 +336,6 @@ def test_an_interrupted_absorption_is_completed_by_another_one(after: bool, monk
                 assert bank.check(decisions=True).canonical.canonical
 
 
-def test_large_banks_come_in_groups_under_the_limit(mine: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "GROUP_EVENTS", 60)
-    monkeypatch.setattr(limits, "ABSORBED_GROUP_EVENTS", 30)
-    with Bank.create("memory:") as other:
-        for number in range(40):
-            other.append([*ran(f"run-{number}"), judged(f"run-{number}", "success")])
-        other.append([NoteLogged(note=f'"{number} {"x" * 4_000}"') for number in range(50)])
-        assert mine.absorb(other).brought == 40 * 4 + 50
-        assert max(event.more for event in mine.events()) < 60
-
-
-def test_what_was_recorded_together_there_comes_together(mine: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups of the other bank are put together up to the limit, and none that fits is divided."""
-    monkeypatch.setattr(limits, "ABSORBED_GROUP_EVENTS", 30)
-    with Bank.create("memory:") as other:
-        for number in range(20):
-            other.append([*ran(f"run-{number}"), judged(f"run-{number}", "success")])
-        mine.absorb(other)
-        ends = {event.id for event in other.events() if not event.more}
-        last = [event for event in mine.events() if event.origin == other.id and not event.more]
-        assert len(last) > 2 and {event.id for event in last} <= ends
-
-
 def test_only_one_absorption_at_a_time(mine: Bank, theirs: Bank) -> None:
     with mine.log.exclusive("absorption"), pytest.raises(LogBusy, match="is at work on"):
         mine.absorb(theirs)
@@ -556,25 +408,6 @@ def behind_a_fast_clock(bank: Bank, since: int, seconds: float) -> Bank:
                 yield replace(event, at=ahead) if event.seq > since else event
 
     return Bank(Ahead(bank.log), "ahead")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("since", [0, 3, 9, 14, 20, 1_000])
-def test_events_of_a_fast_clock_wait_and_the_rest_comes(since: int, mine: Bank, theirs: Bank) -> None:
-    """Wherever the clock began to be fast: nothing is lost by it, and nothing comes twice."""
-    with mine.copy() as other:
-        fast = behind_a_fast_clock(theirs, since, 120)
-        planned, made = mine.absorb(fast, dry_run=True), mine.absorb(fast)
-        late = [event for event in theirs.events(after=since) if type_of(event) not in OWN]
-        assert (planned.waiting, made.waiting) == (len(late), len(late)) and bool(made.waiting_until) == bool(late)
-        assert {event.id for event in late}.isdisjoint(brought(mine, theirs.id))
-        assert mine.absorb(fast).brought == 0
-        rest = mine.absorb(theirs)
-        assert (rest.brought, rest.refused, rest.waiting) == (len(late), 0, 0)
-        other.absorb(theirs)
-        assert {id: entry.state for id, entry in mine.state().items.items()} == {
-            id: entry.state for id, entry in other.state().items.items()
-        }
-        assert mine.check(decisions=True, strict=True).canonical.canonical
 
 
 def test_what_names_an_event_that_waits_waits_with_it(mine: Bank) -> None:

@@ -18,8 +18,6 @@ from rbank_es.events import (
     Event,
     MemoriesConsolidated,
     MemoriesExtracted,
-    MemoriesRetracted,
-    Reliance,
     RunJudged,
     RunStarted,
 )
@@ -27,9 +25,6 @@ from rbank_es.events.items import Item
 from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import JudgeKind, VerdictValue
 from rbank_es.law import active
-from rbank_es.law.decisions import append_decided
-from rbank_es.law.digests import state_digests
-from rbank_es.law.work_list import CandidateIndex
 from rbank_es.log import Appended
 from rbank_es.policies import changed, default_policies
 from tests.differences import states_in
@@ -92,23 +87,6 @@ def test_what_is_recorded_is_no_id(bank: Bank) -> None:
         bank.overrule(run, True, reason="All are.")  # type: ignore[arg-type]
 
 
-def test_overruling_back_restores_the_digests(bank: Bank, abc: tuple[str, str, str]) -> None:
-    before = state_digests(bank.state())
-    bank.overrule("r1", "failure", reason="wrong")
-    assert state_digests(bank.state()).items != before.items
-    bank.overrule("r1", "success", reason="right after all")
-    after = state_digests(bank.state())
-    assert (after.items, after.usage) == (before.items, before.usage)
-
-
-def test_the_same_verdict_of_a_person_twice_appends_nothing(bank: Bank, abc: tuple[str, str, str]) -> None:
-    bank.overrule("r1", "failure", reason="wrong")
-    position = bank.position
-    again = bank.overrule("r1", "failure", reason="wrong, I said")
-    assert again.last_seq is None and again.empty and bank.position == position
-    assert again.verdicts == {"r1": "failure"}
-
-
 @pytest.mark.parametrize(("given", "verdict"), [(True, "success"), (False, "failure"), ("undecided", "undecided")])
 def test_a_person_may_say_yes_and_no_as_a_judge_may(bank: Bank, given: Any, verdict: str) -> None:
     assert bank.overrule("r1", given, reason="I looked").verdicts == {"r1": verdict}
@@ -137,13 +115,6 @@ def test_a_dry_run_tells_the_same_and_appends_nothing(bank: Bank, abc: tuple[str
     assert replace(told, recorded=True) == done
 
 
-def test_a_writer_completes_what_is_due_before_it_learns(bank: Bank, abc: tuple[str, str, str]) -> None:
-    _, b, _ = abc
-    judged(bank, "r1", "failure", "human")
-    assert learn(bank, None, "one two three four five six seven nine").targets == (b,)
-    assert bank.correct().last_seq is None
-
-
 def test_runs_that_were_misled_and_what_was_drawn_from_them_are_named_and_set_aside_if_asked(bank: Bank) -> None:
     a = learn(bank, "r1", WORDS).item
     given(bank, "r4", a)
@@ -161,25 +132,6 @@ def test_runs_that_were_misled_and_what_was_drawn_from_them_are_named_and_set_as
     assert states(bank) == {} and {each.id for each in wide.left} == {d, e} and len(wide.aside) == 2
     bank.overrule("r1", "success", reason="right after all")
     assert states(bank) == {id: ("active", 1) for id in (a, d, e)}
-
-
-def test_influence_of_many_verdicts_lasts_as_long_as_those_because_of_which_it_is(bank: Bank) -> None:
-    """Each extraction is set aside because of the verdicts that misled its run, and of no other one."""
-    a, b = learn(bank, "r1", WORDS).item, learn(bank, "r2", "five and six", "Another").item
-    lessons = {}
-    for run, items in (("r4", (a,)), ("r5", (b,)), ("r6", (a, b))):
-        given(bank, run, *items)
-        judged(bank, run, "success")
-        lessons[run] = learn(bank, run, f"what {run} teaches", f"The lesson of {run}").item
-    rulings = [Ruling("r1", "failure", "wrong"), Ruling("r2", "failure", "wrong", "ann")]
-    told = bank.overrule_many(rulings, influence=True, dry_run=True)
-    made = bank.overrule_many(rulings, influence=True)
-    assert states(bank) == {} and len(set(made.aside)) == 3 == len(set(told.aside))
-    bank.overrule("r1", "success", reason="right after all")
-    assert set(states(bank)) == {a, lessons["r4"]}
-    bank.overrule("r2", "success", reason="right after all")
-    assert set(states(bank)) == {a, b, *lessons.values()}
-    assert bank.check(decisions=True).canonical.canonical
 
 
 def test_wins_that_change_choose_again_what_was_forgotten(bank: Bank) -> None:
@@ -210,55 +162,7 @@ def test_many_verdicts_are_one_correction(bank: Bank, abc: tuple[str, str, str])
     assert bank.position == position
 
 
-def test_runs_from_which_nothing_was_drawn_under_the_right_verdict_are_named(
-    bank: Bank, abc: tuple[str, str, str]
-) -> None:
-    assert bank.overrule("r1", "failure", reason="wrong").to_extract == ("r1",)
-    learn(bank, "r1", "a guardrail about something", "Never do that")
-    assert bank.overrule("r1", "undecided", reason="nobody knows").to_extract == ()
-
-
 # ---------------------------------------------------------------- items
-
-
-def test_rejected_words_leave_with_their_near_duplicates_and_do_not_come_back(
-    bank: Bank, abc: tuple[str, str, str]
-) -> None:
-    a, b, _ = abc
-    made = bank.reject(a, because="it is wrong", by="eve")
-    assert a in {id for id, (_, now) in states_in(made).items() if now == "rejected"}
-    again = learn(bank, None, WORDS.upper().replace(" ", ", "), "Other title")
-    assert (again.action, again.reason) == ("discard", "rejected")
-    assert again.because.startswith(f"eve rejected {a}") and again.because.endswith("it is wrong")
-    assert b not in states(bank)
-    assert bank.reject(a, because="it is wrong").last_seq is None
-
-
-def test_of_two_ends_in_a_row_each_is_told_by_its_own_author_and_reason(bank: Bank) -> None:
-    """Other writers, and an absorption, record one end right behind another."""
-    first = learn(bank, "r1", WORDS).item
-    second = learn(bank, "r2", "nine ten eleven twelve", "Count each of them once").item
-    ends = ((first, "ann", "too long"), (second, "eve", "it is wrong"))
-    bank.append([MemoriesRetracted(ids=(id,), how="rejected", by=by, why=why) for id, by, why in ends])
-    at = bank.position
-    assert learn(bank, None, WORDS).because == f"ann rejected {first} at position {at - 1}: too long"
-    again = learn(bank, None, "nine ten eleven twelve", "Count each of them once")
-    assert again.because == f"eve rejected {second} at position {at}: it is wrong"
-
-
-def test_all_words_of_a_rejected_id_stay_barred_whichever_of_them_its_state_names(bank: Bank) -> None:
-    """An imported id may have had words of both polarities."""
-    strategy = Item.make("Ask for its classes", WORDS, "success", id="x1")
-    guardrail = Item.make("Ask for its classes", "nine ten eleven twelve", "failure", id="x1")
-    for run, item in (("r1", strategy), ("r2", guardrail)):
-        relied = (Reliance(run=run, verdict="success"),)
-        extracted = MemoriesExtracted(kind="success", relied=relied, heads=(item.head,), candidates=(item.text,))
-        append_decided(bank.log, bank.latest, [extracted])
-    twin = learn(bank, "r3", WORDS + " nine", "Some other title").item
-    bank.overrule("r1", "failure", reason="wrong")  # from here on, its state names the second words
-    bank.reject("x1", because="wrong")
-    assert twin not in states(bank)
-    assert learn(bank, None, WORDS).reason == "rejected"
 
 
 def test_restore_exempts_one_near_duplicate_of_what_is_rejected(bank: Bank, abc: tuple[str, str, str]) -> None:
@@ -303,16 +207,6 @@ def test_who_vouched_keeps_an_item_and_is_named(bank: Bank, abc: tuple[str, str,
     bank.restore(a, because="I need it", by="ann")
     made = bank.overrule("r1", "failure", reason="wrong")
     assert states(bank)[a][0] == "active" and [each.id for each in made.stays] == [a]
-
-
-def test_an_active_item_that_a_person_vouches_for_stays_when_its_verdict_falls(
-    bank: Bank, abc: tuple[str, str, str]
-) -> None:
-    a, *_ = abc
-    assert bank.restore(a, because="I measured it", by="ann").recorded
-    assert not bank.restore(a, because="I measured it", by="ann").recorded
-    made = bank.overrule("r1", "failure", reason="it counted twice")
-    assert [each.id for each in made.stays] == [a] and bank.state().items[a].state == "active"
 
 
 def test_an_undone_decision_counts_as_never_made_and_undoing_that_takes_it_back(
@@ -406,19 +300,6 @@ def test_an_unknown_id_is_refused_with_the_nearest_and_nothing_is_appended(
     assert bank.position == position
 
 
-@pytest.mark.parametrize("act", ACTS)
-def test_what_is_recorded_takes_the_whole_id_however_few_begin_so(
-    bank: Bank, abc: tuple[str, str, str], act: str
-) -> None:
-    """A person who wrote run-1 meant no other run, even if run-10 alone began so."""
-    began(bank, "run-10")
-    position = bank.position
-    beginning, whole = ("run-1", "run-10") if act in ("overrule", "remember") else (abc[0][:-1], abc[0])
-    with pytest.raises(NotInBank, match=f"write the whole id .*{whole}"):
-        ACTS[act](bank, beginning)
-    assert bank.position == position
-
-
 @pytest.mark.parametrize("act", ("overrule", "reject", "retract", "restore"))
 def test_a_reason_is_asked_for(bank: Bank, abc: tuple[str, str, str], act: str) -> None:
     name = "reason" if act == "overrule" else "because"
@@ -431,38 +312,3 @@ def test_nothing_is_learned_by_hand_from_an_undecided_run(bank: Bank) -> None:
     began(bank, "r4", "undecided")
     with pytest.raises(BadInput, match="undecided"):
         learn(bank, "r4", WORDS)
-
-
-def test_however_often_the_same_words_were_learned_their_likes_are_looked_up_once(
-    bank: Bank, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, other = "one two three four five six seven eight", "one two three four five six seven"
-    learn(bank, "r1", first)
-    learn(bank, "r2", other)
-    for _ in range(40):
-        learn(bank, None, first)
-    looked_for: list[str] = []
-    like = CandidateIndex.like
-
-    def counted(index: CandidateIndex, polarity: str, contents: Sequence[str], *least: Any) -> Any:
-        looked_for.extend(contents)
-        return like(index, polarity, contents, *least)
-
-    monkeypatch.setattr(CandidateIndex, "like", counted)
-    # All of them now support what only nearly repeats them, so each decision is another.
-    assert bank.overrule("r1", "failure", reason="it counted twice").decided == 41
-    assert sorted(looked_for) == sorted([first, other])
-
-
-def test_many_items_with_twins_leave_and_return_as_by_deciding_everything_again(bank: Bank) -> None:
-    """Twins are looked for one by one, all in one pass, and by an index: in turn, as the bank is corrected again."""
-    lessons = [" ".join(f"{word}{number}" for word in WORDS.split()) for number in range(6)]
-    for run, kept in (("r1", None), ("r2", -1)):
-        for lesson in lessons:
-            learn(bank, run, " ".join(lesson.split()[:kept]))
-    verdicts: tuple[VerdictValue, ...] = ("failure", "success")
-    for _ in range(4):
-        gone, back = (bank.overrule("r1", verdict, reason="tried") for verdict in verdicts)
-        assert len(gone.left) == len(gone.came) == len(back.left) == len(back.came) == 6
-        assert {each.id for each in gone.left} == {each.id for each in back.came}
-        assert not bank.check(decisions=True).canonical.decisions

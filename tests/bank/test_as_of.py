@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -14,12 +12,11 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.errors import BadPoint, ProjectionError
-from rbank_es.events import Event, MemoriesForgotten, MemoriesRestored, PolicySet, RunJudged, RunStarted
+from rbank_es.events import Event, MemoriesForgotten, MemoriesRestored, RunJudged, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels, rebuild
 from tests.cli.misled import judged, learned, ran
-from tests.fakes import FakeLog, dump, shown
+from tests.fakes import FakeLog, shown
 from tests.policies.proven_rank import PROVEN
 from tests.projections.test_search import born
 from tests.strategies import stamped
@@ -70,23 +67,7 @@ def expected(seq: int, tmp_path: Path) -> tuple[dict[str, list[str]], object]:
         return shown(view), view.search(QUERY, 5)
 
 
-@pytest.mark.parametrize("seq", range(9))
-def test_a_view_equals_a_replay_and_writes_nothing(models: ReadModels, tmp_path: Path, seq: int) -> None:
-    """At every position: all views, counters, and search with its exact scores."""
-    with untouched(models.path.parent), models.as_of(seq, LOG) as view:
-        assert view.position == seq
-        assert (shown(view), view.search(QUERY, 5)) == expected(seq, tmp_path)
-
-
-@pytest.mark.parametrize("seq", [0, 3, 8])
-def test_a_missing_file_is_made_good_in_memory(tmp_path: Path, seq: int) -> None:
-    """And isn't made on disk."""
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    with untouched(folder), ReadModels.open(folder / "p.sqlite").as_of(seq, LOG) as view:
-        assert (shown(view), view.search(QUERY, 5)) == expected(seq, tmp_path)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("only", [None, ["leakage", "memory_index"]])
 def test_a_file_that_is_behind_is_caught_up_in_a_copy(tmp_path: Path, only: list[str] | None) -> None:
     """Also where its projections are at different positions. Positions that it holds are read in place."""
@@ -119,15 +100,6 @@ def ruin(path: Path, damage: str) -> None:
             connection.execute("DROP TABLE item_states")
 
 
-def test_a_folder_that_cannot_be_written_is_enough(models: ReadModels, tmp_path: Path) -> None:
-    """Neither a lock nor a journal is needed to look, ahead of the file or not."""
-    behind = ReadModels.open(tmp_path / "behind" / "p.sqlite")
-    behind.catch_up(LOG, upto=2)
-    for models_ in (models, behind):
-        with read_only(models_.path.parent), untouched(models_.path.parent), models_.as_of(8, LOG) as view:
-            assert (shown(view), view.search(QUERY, 5)) == expected(8, tmp_path)
-
-
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
     paths = [*folder.iterdir(), folder]
@@ -152,22 +124,6 @@ def test_without_a_log_a_view_is_what_the_file_holds(models: ReadModels, tmp_pat
             models.as_of(nonsense, LOG)
 
 
-def test_an_open_view_does_not_move(models: ReadModels, tmp_path: Path) -> None:
-    """Whatever is appended, caught up, rebuilt or deleted meanwhile; a view opened later sees it."""
-    more = FakeLog([*EVENTS, *stamped([MemoriesForgotten(ids=("owl",), policy="bounded-1")], start=9)])
-    with models.live() as early, models.live() as unsearched:
-        before = shown(early), early.search(QUERY, 5)
-        models.catch_up(more)
-        assert (shown(early), early.search(QUERY, 5)) == before
-        assert unsearched.search(QUERY, 5) == before[1]
-        models.rebuild(more)
-        assert (shown(early), early.search(QUERY, 5)) == before
-        models.path.unlink()
-        assert (shown(early), early.search(QUERY, 5)) == before
-        with models.as_of(more.position(), more) as late:
-            assert [hit.id for hit in late.search(QUERY, 5)] == ["fox", "hen"]
-
-
 def test_an_open_view_keeps_nobody_from_catching_up(tmp_path: Path) -> None:
     """It holds no lock between two questions."""
     models = ReadModels.open(tmp_path / "p.sqlite")
@@ -179,34 +135,7 @@ def test_an_open_view_keeps_nobody_from_catching_up(tmp_path: Path) -> None:
             assert models.catch_up(LOG, upto=seq).position == seq
 
 
-def test_read_models_see_a_file_that_was_replaced_or_deleted(models: ReadModels, tmp_path: Path) -> None:
-    """By another process, or by hand: the object holds no file open."""
-    rebuild(tmp_path / "other.sqlite", LOG, upto=4)
-    shutil.copy(tmp_path / "other.sqlite", tmp_path / "copy.sqlite")
-    os.replace(tmp_path / "copy.sqlite", models.path)  # noqa: PTH105
-    with models.live() as view:
-        assert view.position == 4
-    models.path.unlink()
-    assert models.checkpoints() == {}
-    models.catch_up(LOG)
-    rebuild(tmp_path / "whole.sqlite", LOG)
-    assert dump(models.path) == dump(tmp_path / "whole.sqlite")
-
-
-def test_a_search_goes_by_the_policy_in_force_then(tmp_path: Path) -> None:
-    """Unless it is given another; a bank whose policies name none for retrieval has the default."""
-    two, three = (PolicySet(policies=(Bm25V1(k=k).choice,)) for k in (2, 3))
-    events = stamped([*born([OWL, FOX, HEN], "e1"), two, three, PolicySet(policies=())])
-    models = ReadModels.open(tmp_path / "p.sqlite")
-    models.catch_up(FakeLog(events))
-    found = {}
-    for seq in range(2, 6):
-        with models.as_of(seq) as view:
-            found[seq] = len(view.search("taxa"))
-            assert len(view.search("taxa", policy=Bm25V1(k=2))) == 2
-    assert found == {2: 3, 3: 2, 4: 3, 5: 3}
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "ranking",
     [

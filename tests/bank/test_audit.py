@@ -8,14 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es import Bank, Item
-from rbank_es.errors import BadImport, BankExists, CheckFailed, ErasureUnfinished
+from rbank_es import Bank
+from rbank_es.errors import BadImport, BankExists, ErasureUnfinished
 from rbank_es.events import (
-    Decision,
-    Hit,
-    MemoriesConsolidated,
-    MemoriesExtracted,
-    MemoriesRetrieved,
     NoteLogged,
     RunStarted,
     ToolCalled,
@@ -113,26 +108,6 @@ def test_an_export_in_another_order_is_refused(tmp_path: Path):
         (tmp_path / "turned.jsonl").write_bytes(b"".join(reversed(lines)))
         with pytest.raises(BadImport, match="not in the order of the log"):
             import_paths(bank, [tmp_path / "turned.jsonl"])
-
-
-def test_a_replay_goes_into_a_file_named_by_text(tmp_path: Path):
-    """`into` takes a path or its text."""
-    with Bank.create(tmp_path / "bank") as bank:
-        bank.replay(into=str(tmp_path / "then.sqlite"))
-    assert (tmp_path / "then.sqlite").stat().st_size > 0
-
-
-def test_a_retrieval_that_differs_in_its_score_says_so(tmp_path: Path):
-    """The message shows scores, so that what differs can be seen."""
-    item = Item.make("Count the lamps", "Count them.")
-    with Bank.create(tmp_path / "bank") as bank:
-        made = bank.append(MemoriesExtracted(kind="manual", heads=(item.head,), candidates=(item.text,)))
-        decision = Decision(candidate=0, action="add", item=item.id)
-        bank.append(MemoriesConsolidated(extraction=made.events[0].id, policy="append-1", decisions=(decision,)))
-        wrong = Hit(id=item.id, rank=1, score=-99.5)
-        bank.append(MemoriesRetrieved(k=1, policy="bm25-3", query="lamps", hits=(wrong,)))
-        with pytest.raises(CheckFailed, match=rf"found {item.id} \(-99.5\) and now finds {item.id} \(0\."):
-            bank.check(retrievals=True)
 
 
 def test_an_argument_that_is_no_text_is_refused(tmp_path: Path):

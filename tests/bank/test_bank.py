@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import pytest
@@ -30,7 +30,6 @@ from rbank_es.errors import (
     PositionConflict,
 )
 from rbank_es.events import (
-    BankCreated,
     Decision,
     Erased,
     Event,
@@ -40,19 +39,15 @@ from rbank_es.events import (
     MemoriesForgotten,
     MemoriesRead,
     NoteLogged,
-    PolicyChoice,
-    PolicySet,
     Ref,
     RunFinished,
     RunStarted,
 )
-from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item
 from rbank_es.law import fold
 from rbank_es.log import EMPTY, Head
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import SegmentCorruption
-from rbank_es.policies import policy_of
 from rbank_es.system.text_cuts import cut_words
 from rbank_es.testing import SECRET, at_once, event_id, forms_of, note
 from tests.faults.disk import Quick
@@ -115,21 +110,6 @@ def lively(bank: Bank) -> Bank:
 class TestMaking:
     """Where there is a bank, and where there isn't."""
 
-    def test_birth(self, bank: Bank) -> None:
-        """A bank begins with its name, the release, and the policies in force, written down in full."""
-        born, policies = bank.events()
-        assert isinstance(born, BankCreated) and (born.name, born.release) == (bank.name, rbank_es.__version__)
-        assert isinstance(policies, PolicySet)
-        assert sorted(choice.kind for choice in policies.policies) == sorted(get_args(PolicyKind))
-        assert all(choice.settings or not policy_of(choice).__struct_fields__ for choice in policies.policies)
-        assert (bank.position, len(bank.id)) == (2, 32)
-
-    def test_own_policies(self, tmp_path: Path) -> None:
-        """Policies that are given replace the defaults, whole."""
-        choice = PolicyChoice(kind="retrieval", name="bm25", version=1, settings={"k": 3})
-        with Bank.create(tmp_path / "bank", policies=[choice], purpose="to try", by="me") as bank:
-            assert bank.state().policies == {"retrieval": choice}
-
     def test_exists(self, bank: Bank, tmp_path: Path) -> None:
         """A bank, a file, or a directory with other files is left as it is."""
         before = bank.head()
@@ -183,19 +163,6 @@ class TestMaking:
 
 class TestAppending:
     """Events, or the JSON of them."""
-
-    def test_forms(self, bank: Bank) -> None:
-        """One event, one mapping, several, any iterable of both: each call is one group."""
-        assert bank.append(note("a")).last == 3
-        assert bank.append({"type": "note_logged", "note": {"b": 1}}).last == 4
-        appended = bank.append(iter([note("c"), {"type": "note_logged", "note": "d"}]))
-        assert (appended.first, appended.last) == (5, 6)
-        assert [event.note for event in bank.events(after=2) if isinstance(event, NoteLogged)] == [
-            "a",
-            '{"b":1}',
-            "c",
-            "d",
-        ]
 
     def test_refusals(self, bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whatever is refused leaves the bank as it was."""
@@ -272,15 +239,6 @@ class TestReading:
 class TestTime:
     """State, replay, views, differences."""
 
-    def test_state_is_the_fold_of_a_prefix(self, lively: Bank) -> None:
-        """At every position, and independent of what came after."""
-        for position in range(lively.position + 1):
-            state = lively.state(position)
-            assert state == fold(lively.events(point=position, resolve=True)) and state.position == position
-        told: list[tuple[int, int]] = []
-        lively.state(6, progress=lambda done, total: told.append((done, total)))
-        assert [total for _, total in told] == [6]
-
     def test_replay(self, lively: Bank, tmp_path: Path) -> None:
         """Position, time, state and digests; into a file, which is never overwritten unasked."""
         into, seen = tmp_path / "then.sqlite", list[tuple[int, int]]()
@@ -296,22 +254,6 @@ class TestTime:
         assert len(list(Path("/proc/self/fd").iterdir())) == opened
         with pytest.raises(BadInput, match="not a directory"):
             lively.replay(into=tmp_path / "none" / "file")
-
-    def test_digests_are_free_of_positions_and_times(self, lively: Bank, tmp_path: Path) -> None:
-        """The same history in another bank, at other positions, has the same state digests."""
-        with Bank.create(tmp_path / "other", calls=Quick()) as other:
-            other.append([note("something in between")] * 3)
-            for event in lively.events(after=2, resolve=True):
-                other.append(event)
-            assert other.replay().digests == lively.replay().digests
-
-    def test_views(self, lively: Bank) -> None:
-        """A view at a point shows what was there; it is closed by its `with`."""
-        with lively.as_of("HEAD~1") as view, lively.as_of() as now:
-            assert (view.position, now.position) == (9, 10)
-            assert {row["id"]: row["state"] for row in now.items()}[LIMIT.id] == "forgotten"
-            assert {row["state"] for row in view.items()} == {"active"}
-            assert now.usage() == {CLASSES.id: (1, 0)}
 
     def test_diff(self, lively: Bank) -> None:
         """What differs between two points, either way round; nothing between a point and itself."""
@@ -348,14 +290,6 @@ class TestItems:
         assert not then.search("a query", 5, polarity="success", role="planner")
         assert [hit.id for hit in lively.at(4).search("query", 5, polarity="failure")] == [LIMIT.id]
         assert not lively.at(2).search("classes", 5)
-
-    @pytest.mark.parametrize(
-        "query", ['"', "OR", "*", "NEAR(", "🦉", "?!", "", "a AND (b", "classes*", "query:classes", "'; --"]
-    )
-    def test_nothing_is_syntax(self, lively: Bank, query: str) -> None:
-        """Any text is a query of plain words."""
-        assert {hit.id for hit in lively.search(query, 5)} <= {CLASSES.id, LABELS.id}
-        assert bool(lively.search(query, 5)) == ("classes" in query)
 
     def test_bad_search(self, lively: Bank) -> None:
         """A polarity or a number that can't be are refused."""
@@ -416,15 +350,6 @@ class TestFollowing:
         assert not thread.is_alive() and len(seen) == 3
         assert [int(text) for text in seen] == list(range(int(seen[0]), int(seen[0]) + 3))
 
-    def test_follow_from_a_position(self, lively: Bank) -> None:
-        """Behind a position, what is there already comes first."""
-        stop, seen = threading.Event(), list[int]()
-        for event in lively.follow(after=6, stop=stop):
-            seen.append(event.seq)
-            if event.seq == lively.position:
-                stop.set()
-        assert seen == [7, 8, 9, 10]
-
 
 class TestCheckingAndErasing:
     """Proving, and forgetting for good."""
@@ -451,6 +376,7 @@ class TestCheckingAndErasing:
             b"\n"
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("how", ["event", "item", "run", "text"])
     def test_erase(self, lively: Bank, how: str) -> None:
         """An event's, an item's, a run's texts, or a text: gone everywhere, read models included; heads hold."""
@@ -515,6 +441,7 @@ def test_closed_bank_opens_again_when_used(lively: Bank) -> None:
     assert repr(lively) == f"Bank({lively.place!r})"
 
 
+@pytest.mark.slow
 def test_bank_that_nobody_closed_leaves_no_descriptor_open(lively: Bank) -> None:
     """A long process may open thousands of banks, and forget to close them."""
     lively.search("classes")
@@ -539,22 +466,6 @@ def test_public_names() -> None:
     with pytest.raises(AttributeError):
         _ = rbank_es.nothing
     assert msgspec.json.encode(Head(1, "a")) == b'{"seq":1,"digest":"a"}'
-
-
-def test_engines_agree(lively: Bank, tmp_path: Path) -> None:
-    """The same events in a file and in memory: the same state, items, runs, ranks and retrievals."""
-    with Bank.create(tmp_path / "file", calls=Quick()) as other:
-        for event in lively.events(after=2, resolve=True):
-            other.append(event)
-        lively.project()
-        for point in (None, 4, "HEAD~1", "r1"):
-            assert other.replay(point).digests == lively.replay(point).digests
-            with other.as_of(point) as one, lively.as_of(point) as two:
-                for table in ("items", "policies", "item_usage", "runs", "lineage_edges"):
-                    assert len(list(one.rows(table))) == len(list(two.rows(table)))
-            hits = [bank.at(point).search("query LIMIT classes", 5).hits for bank in (other, lively)]
-            assert hits[0] == hits[1]
-        assert lively.check(retrievals=True).retrievals == other.check(retrievals=True).retrievals
 
 
 @pytest.mark.parametrize("into", [None, "memory:into-", "file"])

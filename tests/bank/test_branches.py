@@ -40,6 +40,7 @@ def test_a_fork_has_the_state_of_its_parent_at_the_point(sample: Bank, tmp_path:
             assert checked.ok and checked.head == str(fork.head())
 
 
+@pytest.mark.slow
 def test_what_is_corrected_in_a_fork_is_not_corrected_in_its_parent(sample: Bank, tmp_path: Path) -> None:
     """A fork tries another verdict; the parent's state is what it was."""
     before = sample.replay().digests
@@ -80,22 +81,3 @@ def test_one_of_two_forks_to_the_same_place_is_made(sample: Bank, tmp_path: Path
         forks[0].check()
         forks[0].close()
     assert not list(tmp_path.glob(".fork-*"))
-
-
-def test_forks_are_whole_while_others_append(sample: Bank, tmp_path: Path) -> None:
-    """A fork at the head ends with a whole group of the parent, whatever is appended meanwhile."""
-
-    def append() -> None:
-        for number in range(60):
-            sample.append([note(f'"one {number}"'), note(f'"two {number}"')])
-
-    def fork(name: str) -> int:
-        with sample.fork(tmp_path / name) as made:
-            shared = sample.common_history(made)
-            assert shared is not None and shared.beyond[1] == 1
-            made.log.verify()
-            return shared.head.seq
-
-    start = sample.position
-    done = at_once(append, *[lambda name=f"fork-{number}": fork(name) for number in range(4)])  # type: ignore[misc]
-    assert all(isinstance(seq, int) and (seq - start) % 2 == 0 for seq in done[1:]), done

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.bank.canonical_check import CanonicalCheck, check_canonical
+from rbank_es.bank.canonical_check import check_canonical
 from rbank_es.events import (
     ContextBuilt,
     Decision,
@@ -44,27 +44,10 @@ def judged(run: str, verdict: VerdictValue) -> RunJudged:
     return RunJudged(run=run, purpose="learning", verdict=verdict, judge="ann", judge_version="1", kind="human")
 
 
-def test_a_canonical_bank_has_nothing_due(bank: Bank) -> None:
-    nothing = CanonicalCheck(refolded=False, decided=0, decisions=0, forgotten=0, causes=())
-    assert bank.check().canonical == nothing
-    every = bank.check(decisions=True).canonical
-    assert every.canonical and every.refolded and every.decided == 1
-
-
 def test_making_all_decisions_again_tells_how_far_it_is(bank: Bank) -> None:
     told: list[tuple[int, int]] = []
     check_canonical(bank, every=True, progress=lambda done, total: told.append((done, total)))
     assert (0, 1) in told
-
-
-def test_a_verdict_whose_consequences_are_not_recorded_is_named_until_somebody_corrects(bank: Bank) -> None:
-    twin = bank.remember("Ask for its classes first", "ONE, two, the (three)!", src="success")
-    assert twin.action == "skip"
-    cause = bank.append(judged("r1", "failure")).events[0].id
-    due = bank.check().canonical
-    assert (due.decisions, due.causes, due.canonical) == (1, (cause,), False)
-    bank.correct()
-    assert bank.check().canonical.canonical and bank.check(decisions=True).canonical.canonical
 
 
 def test_a_decision_by_hand_is_weighed_also_under_the_name_of_a_policy(bank: Bank) -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.events import RunJudged, RunStarted
-from rbank_es.law import active
 
 
 def judgment(verdict: str) -> RunJudged:
@@ -41,14 +40,6 @@ def test_verify_folds_no_state_either_to_find_nothing_due(place: Path) -> None:
     with Bank.open(place) as bank:
         bank.append(judgment("failure"))
         assert len(bank.check().canonical.causes) == 1
-
-
-def test_what_came_after_the_read_models_is_corrected(place: Path) -> None:
-    with Bank.open(place) as bank:
-        bank.append(judgment("failure"))
-        assert bank.correct().recorded and not active(bank.state())
-    with Bank.open(place) as bank:
-        assert bank.correct().last_seq is None
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a database"], ids=["missing", "empty", "broken"])

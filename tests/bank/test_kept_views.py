@@ -16,10 +16,10 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import ProjectionError
-from rbank_es.events import NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled
+from rbank_es.events import NoteLogged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.extraction import consolidate
-from rbank_es.projections import builder, view_texts
+from rbank_es.projections import builder
 from rbank_es.projections.read_models import VIEWS_KEPT
 from tests.faults.disk import Quick
 
@@ -145,25 +145,3 @@ def test_a_forked_child_opens_views_of_its_own(bank: Bank, opened: list[str]) ->
         os._exit(0 if found(bank) == [OWL.id] and opened else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert found(bank) == [OWL.id] and not opened
-
-
-def test_the_rows_of_one_run_are_those_among_the_rows_of_all(bank: Bank) -> None:
-    """At any position: one run is read without counting the others."""
-    for number in range(3):
-        run = f"r{number}"
-        bank.append(
-            [
-                RunStarted(run=run, task="Count."),
-                *(ToolCalled(run=run, tool="t", chars=700 * n) for n in range(number + 2)),
-                *(StepTaken(run=run, index=n) for n in range(number)),
-                RunFinished(run=run, outcome="submitted"),
-            ]
-        )
-    bank.project()
-    for point in (0, 8, 14, bank.position):
-        with bank.as_of(point) as view:
-            for name in view_texts():
-                if "run" in view.columns(name):
-                    everything = view.rows(name)
-                    for run in ("r0", "r1", "r2", None):
-                        assert view.rows(name, run=run) == [row for row in everything if row["run"] == run]

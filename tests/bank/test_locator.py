@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rbank_es import Bank, limits
+from rbank_es import limits
 from rbank_es.bank.locator import locate, resolve_point, split_point
-from rbank_es.errors import BadBankName, BadPoint, BankNotFound
+from rbank_es.errors import BadBankName, BadPoint
 from rbank_es.events import RunFinished, RunStarted
 from rbank_es.log.file.bank_directory import directory_of
 from rbank_es.log.file.file_log import FileLog
@@ -45,48 +45,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> FileLog:
         now[0] = next(moments)
         made.append(group)
     return made
-
-
-@pytest.mark.parametrize(
-    ("point", "position"),
-    [
-        (None, 10),
-        (0, 0),
-        (7, 7),
-        (10, 10),
-        ("0", 0),
-        ("7", 7),
-        ("007", 7),
-        ("seq:6", 6),
-        ("HEAD", 10),
-        ("HEAD~0", 10),
-        ("HEAD~3", 7),
-        ("HEAD~10", 0),
-        ("run:HEAD~1", 6),
-        ("run-a", 1),
-        ("run:run-a", 1),
-        ("run:6", 4),
-        (event_id(4), 4),
-        (event_id(4).upper(), 4),
-        (f"event:{event_id(3)}", 3),
-        (f"run:{event_id(3)}", 8),
-        ("2025-12-31", 0),
-        ("2026-01-02", 10),
-        ("2026-01-01T00:00:00Z", 1),
-        ("2026-01-01T00:00:09.999999Z", 1),
-        ("2026-01-01T00:00:10Z", 2),
-        ("2026-01-01 00:00:10", 2),
-        ("2026-01-01T00:00:20Z", 4),
-        ("2026-01-01T01:00:20+01:00", 4),
-        ("2025-12-31T23:00:39.999-01:00", 4),
-        ("2026-01-01T00:01:30Z", 10),
-        ("0300-01-01", 0),
-        ("9999-12-31", 10),
-    ],
-)
-def test_meaning(log: FileLog, point: str | int | None, position: int) -> None:
-    """A position, `HEAD`, a time (UTC unless it says otherwise), an event, a run: just before it began."""
-    assert resolve_point(log, point) == position
 
 
 @pytest.mark.parametrize(
@@ -150,15 +108,6 @@ def test_runs_that_are_called_like_other_points(tmp_path: Path) -> None:
         resolve_point(log, "12")
 
 
-def test_empty_log(tmp_path: Path) -> None:
-    """A log without events has one point."""
-    log = FileLog.create(tmp_path / "bank")
-    assert [resolve_point(log, point) for point in (None, 0, "0", "HEAD", "HEAD~0", "2026-01-01")] == [0] * 6
-    for point in (1, "HEAD~1", "run-a"):
-        with pytest.raises(BadPoint):
-            resolve_point(log, point)
-
-
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(-5, 30), min_size=1, max_size=20), st.integers(-40, 400))
 def test_time_is_the_last_event_recorded_by_then(steps: list[int], asked: int) -> None:
@@ -203,17 +152,6 @@ class TestPlaces:
         with pytest.raises(BadBankName):
             split_point(text)
 
-    def test_a_bare_name_of_something_here_is_answered_with_the_path_that_names_it(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A bank or a file beside the reader is taken for one at home easily."""
-        monkeypatch.chdir(tmp_path)
-        Bank.create("./notes").close()
-        for name, here in (("notes", True), ("others", False)):
-            with pytest.raises(BankNotFound) as caught:
-                Bank.open(name)
-            assert (f"./{name}" in str(caught.value)) == here and "rbank-es init" in str(caught.value)
-
     def test_directories(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A bare name is kept at home; a path is a path; a file URL is the path in it."""
         monkeypatch.delenv("RBANK_HOME", raising=False)
@@ -253,10 +191,4 @@ class TestPlaces:
     def test_bad_names(self, name: str) -> None:
         """What can't be a bank's name is refused with what can."""
         with pytest.raises(BadBankName, match="can't name a bank"):
-            locate(name)
-
-    @pytest.mark.parametrize("name", ["", "\0", "./b\0", "/a\0/b", "memory:\0"])
-    def test_nothing_and_what_holds_a_nul(self, name: str) -> None:
-        """As no system has such a file."""
-        with pytest.raises(BadBankName, match="it is empty or holds a NUL"):
             locate(name)

@@ -10,7 +10,7 @@ import pytest
 
 from rbank_es import Bank, Item
 from rbank_es.bank.item_acts import Remembered
-from rbank_es.events import MemoriesConsolidated, MemoriesExtracted, MemoriesRetracted, Reliance, RunJudged
+from rbank_es.events import MemoriesConsolidated, MemoriesExtracted, Reliance, RunJudged
 from rbank_es.exchange import import_paths
 from rbank_es.law import AppendV2, DedupV2, MergeV2
 from rbank_es.law.decisions import append_decided
@@ -80,24 +80,6 @@ def test_an_admitted_correction_clears_its_rewordings_and_none_of_the_wrong_one(
 
 
 @pytest.mark.parametrize(
-    "denied",
-    [
-        "in ft, not in metres",
-        "in ft rather than metres",
-        "in foot units, unlike metres",
-        "in ft; metres are wrong",
-        "in metres no longer",
-        "in metres, but in ft",
-    ],
-)
-def test_what_denies_the_correction_is_not_cleared_by_it(bank: Bank, denied: str) -> None:
-    learned(bank, RIGHT)
-    bank.admit(Item.make_id(*RIGHT))
-    restated = (WRONG[0], WRONG[1].replace("in feet", denied))
-    assert learned(bank, restated) == [("add", "near-rejected", True)]
-
-
-@pytest.mark.parametrize(
     ("wrong", "same", "right"),
     [
         ("in feet", "in foot", "in metres"),
@@ -113,22 +95,6 @@ def test_another_name_of_the_rejected_thing_corrects_nothing(bank: Bank, wrong: 
     bank.reject(bank.remember("Sluices", text.format(wrong)).item, because="no")
     assert bank.remember("Sluices", text.format(same)).state == "pending"
     assert bank.remember("Sluices", text.format(right)).state == "active"
-
-
-@pytest.mark.parametrize("lift", ["restore", "retract"])
-def test_it_is_decided_about_again_when_the_rejection_is_lifted(bank: Bank, lift: str) -> None:
-    learned(bank, RIGHT)
-    id = Item.make_id(*WRONG)
-    if lift == "restore":
-        made = bank.restore(id, because="it was right", even_rejected=True)
-    else:
-        # As another writer may: the command refuses to lift a rejection so.
-        bank.append(MemoriesRetracted(ids=(id,)))
-        made = bank.correct()
-    assert made.decided >= 1 and state_of(bank, RIGHT) == "active"
-    bank.reject(id, because="wrong, I said")
-    assert state_of(bank, RIGHT) == "pending"
-    assert bank.check(decisions=True).canonical.canonical
 
 
 def test_the_same_content_waits_once_its_title_gains_or_loses_a_negation(bank: Bank) -> None:

@@ -68,19 +68,6 @@ def test_a_difference_is_that_of_runs_of_one_family_and_quarter() -> None:
     assert found.difference is not None and found.difference.low > 0
 
 
-def test_an_item_of_easy_tasks_owes_them_its_wins() -> None:
-    """It was given to nearly all runs about lights, of which 9 in 10 succeed anyway, and to few about nets."""
-    runs = interleaved(
-        family("lights", 270, 30, True),
-        family("lights", 90, 10, False),
-        family("nets", 10, 90, True),
-        family("nets", 30, 270, False),
-    )
-    found = compared(runs)
-    assert found.used.rate == 0.7 and found.others.rate == 0.3
-    assert found.difference is not None and abs(found.difference.value) < 0.02
-
-
 def test_an_item_of_late_runs_is_not_compared_with_early_ones() -> None:
     """Early runs all failed without it, late ones succeed with it: nothing says what late ones without it would do."""
     runs = [*family("lights", 0, 100, False), *family("lights", 100, 0, True)]

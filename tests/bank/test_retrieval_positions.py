@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from rbank_es import Bank, Item
 from rbank_es.errors import CheckFailed
-from rbank_es.events import NoteLogged, PolicySet
-from rbank_es.policies import Bm25V1, default_policies
+from rbank_es.events import NoteLogged
 from tests.agents.hook_banks import teach
 
 FIRST = Item.make("Round a discount half up", "Never to even.")
@@ -31,16 +30,3 @@ def test_a_late_record_is_repeated_where_it_was_made_and_nowhere_else(tmp_path: 
         bank.append([replace(made, as_of=None), replace(made, as_of=bank.position + 10)])
         with pytest.raises(CheckFailed, match="2 of 3 retrievals"):
             bank.check(retrievals=True)
-
-
-def test_the_policy_is_that_of_the_position_searched(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
-        teach(bank, FIRST)
-        position = bank.position
-        with bank.as_of() as view:
-            made = view.retrieve("round the discount", 2).event
-        rules = [Bm25V1().choice if each.kind == "retrieval" else each for each in default_policies()]
-        bank.append(PolicySet(policies=tuple(rules)))
-        bank.append(replace(made, as_of=position))
-        check = bank.check(retrievals=True).retrievals
-        assert check is not None and (check.checked, check.unverifiable) == (1, 0)

@@ -18,17 +18,16 @@ from rbank_es.bank.error_model import (
     LEAST_PROBABILITY,
     PRIORS,
     SPREADS,
-    SURE_PRIOR,
     ErrorModel,
     Opinion,
     fitted,
     opinions_of,
 )
 from rbank_es.bank.verdict_review import OPPOSITE, doubtful_verdicts, doubts_at, stake_of, within
-from rbank_es.events import JudgmentOverruled, PolicyChoice, RunJudged
+from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import JudgeKind
-from rbank_es.law import Append, fold
-from tests.cli.misled import HEIGHT, SORTED, WARNING, judged, learned, misled_bank, ran
+from rbank_es.law import fold
+from tests.cli.misled import judged, misled_bank
 from tests.effort import examples
 from tests.laws.bank_lives import PEOPLE, Life, Op, lives
 
@@ -83,26 +82,6 @@ def test_less_confidence_never_lowers_a_doubt_where_nothing_was_checked(
     assert less >= more
 
 
-def test_the_record_of_a_judge_counts_what_a_higher_authority_decided() -> None:
-    judgments = [
-        judged("a", "success"),
-        replace(judged("a", "failure", "gold"), purpose="scoring"),
-        judged("b", "success"),
-        judged("b", "success", "human"),
-        judged("c", "success"),
-        judged("c", "failure", "check"),  # not sure, so it is no check of a model
-        judged("d", "failure"),
-        judged("d", "undecided", "human"),  # says nothing about who is right
-        judged("e", "success"),
-        judged("e", "success", "gold"),
-        judged("e", "failure", "human"),  # above the right answer, too
-    ]
-    records = fitted(opinions_of(judgments)).records
-    model = records[("lm-1", "lm"), "success"]
-    assert (model.checked, model.wrong, model.prior) == (3, 2, 0.3)
-    assert (records[("lm-1", "lm"), "failure"].checked, records[("gold-1", "gold"), "success"].wrong) == (0, 1)
-
-
 def opinion(
     confidence: float | None = None, family: str | None = None, level: int | None = None, seq: int = 1
 ) -> Opinion:
@@ -138,26 +117,6 @@ def test_a_judge_that_errs_on_hard_tasks_is_found_out() -> None:
 def test_a_judge_that_gets_worse_is_found_out() -> None:
     errors = checked([(opinion(seq=1), False), (opinion(seq=90), True)] * 12)
     assert errors.error(opinion(seq=90)) > 0.6 > 0.4 > errors.error(opinion(seq=1))
-
-
-def test_of_two_models_the_success_of_the_one_that_passes_more_is_doubted_more_and_its_failure_less() -> None:
-    def said(judge: str, passed: int, failed: int) -> list[list[Opinion]]:
-        one = replace(opinion(), judge=judge)
-        return [[one]] * passed + [[replace(one, verdict="failure")]] * failed
-
-    lax, strict = said("lax", 7, 3), said("strict", 3, 7)
-    errors = fitted_to([*lax, *strict])
-    assert errors.error(lax[0][0]) > PRIORS["lm", "success"] > errors.error(strict[0][0])
-    assert errors.error(lax[-1][0]) < PRIORS["lm", "failure"] < errors.error(strict[-1][0])
-    assert fitted_to(lax).error(lax[0][0]) == pytest.approx(PRIORS["lm", "success"])  # nobody to compare it with
-
-
-def test_errors_in_a_family_of_tasks_raise_the_doubt_there_more_than_elsewhere() -> None:
-    errors = checked([(opinion(family="heights"), True), (opinion(family="dates"), False)] * 2)
-    heights, dates, other, none = (errors.error(opinion(family=each)) for each in ("heights", "dates", "names", None))
-    assert heights > other == none > dates
-    assert (family := errors.doubt(opinion(family="heights"), []).family) and (family.checked, family.wrong) == (2, 2)
-    assert errors.doubt(opinion(family="names"), []).family is None
 
 
 def test_a_verdict_that_was_checked_itself_is_not_named_among_those_of_its_family() -> None:
@@ -239,32 +198,9 @@ def test_a_verdict_that_its_judge_took_back_is_no_opinion() -> None:
     assert (("lm-1", "lm"), "success") not in fitted(opinions).records
 
 
-@pytest.mark.parametrize(("version", "wrong"), [(1, 0), (2, 1)])
-def test_of_what_people_said_the_verdict_that_stands_checks_the_judge(version: int, wrong: int) -> None:
-    """By rule 2 of the law what was said last, by rule 1 what came last into the log."""
-    law = PolicyChoice(kind="correction", name="law", version=version)
-    early = replace(judged("a", "success", "human"), occurred_at="2026-01-31T12:00:00.000000Z")
-    with Bank.create("memory:", policies=(Append().choice, law)) as bank:
-        bank.append([*ran("a"), *ran("b"), judged("a", "success"), judged("b", "success")])
-        learned(bank, HEIGHT, ("b", "success"))
-        bank.append(judged("a", "failure", "human"))
-        bank.append(early)
-        [doubtful] = doubts_at(bank, bank.position)
-        record = doubtful.doubt.record
-        assert (doubtful.run, record.checked, record.wrong) == ("b", 1, wrong)
-
-
 def test_every_kind_of_judge_has_a_prior_for_either_verdict() -> None:
     assert {kind for kind, _ in PRIORS} == set(get_args(JudgeKind)) and len(PRIORS) == 10
     assert all(0 <= prior < 1 for prior in PRIORS.values())
-
-
-def test_only_a_check_that_is_sure_of_a_failure_is_believed_more_than_others() -> None:
-    check = replace(opinion(), judge="check-1", kind="check", verdict="failure", sure=True)
-    others = (replace(check, sure=False), replace(opinion(), verdict="failure", sure=True))
-    assert fitted_to([[check]]).error(check) == pytest.approx(SURE_PRIOR)
-    for other in others:
-        assert fitted_to([[other]]).error(other) == pytest.approx(PRIORS[other.kind, "failure"])
 
 
 # ---------------------------------------------------------------- the weight
@@ -306,14 +242,6 @@ def test_what_rests_on_a_verdict_is_what_the_fold_of_the_whole_log_drops(ops: li
         assert set(stake.runs) == {run for id in left for run in state.uses.get(id, ())}
 
 
-def test_a_review_leaves_the_state_as_it_is() -> None:
-    with misled_bank("memory:") as bank:
-        before = bank.state()
-        for run in ("wrong", "well", "misled", "lucky"):
-            stake_of(before, run, "success")
-        assert before == bank.state()
-
-
 def test_what_leaves_without_twins_is_what_a_dry_run_of_the_correction_says() -> None:
     with misled_bank("memory:") as bank:
         for each in doubts_at(bank, bank.position):
@@ -322,51 +250,6 @@ def test_what_leaves_without_twins_is_what_a_dry_run_of_the_correction_says() ->
 
 
 # ---------------------------------------------------------------- the order
-
-
-def test_the_order_is_by_expected_loss() -> None:
-    with misled_bank("memory:") as bank:
-        found = {each.run: each for each in doubts_at(bank, bank.position)}
-        # `well` carries nothing alone: its advice only supports HEIGHT.
-        assert list(found) == ["wrong", "lucky", "misled"]
-        assert [each.stake.items for each in found.values()] == [(HEIGHT.id,), (SORTED.id,), (WARNING.id,)]
-        assert (found["wrong"].stake.uses, found["wrong"].stake.runs) == (2, ("lucky", "misled"))
-        assert found["wrong"].loss == pytest.approx(0.3 * (1 + 2 * 0.02 + 2 * 0.02))
-
-
-def test_ties_are_in_order_of_position() -> None:
-    with Bank.create("memory:") as bank:
-        for number, run in enumerate(("z", "a", "m")):
-            bank.append([*ran(run), judged(run, "success")])
-            item = replace(HEIGHT, id=str(number), title=f"{number} " * 5, content=f"w{number} x{number} y{number}")
-            learned(bank, item, (run, "success"))
-        first = doubts_at(bank, bank.position)
-        assert [each.run for each in first] == ["z", "a", "m"] and len({each.loss for each in first}) == 1
-        assert doubts_at(bank, bank.position) == first
-
-
-def test_a_person_who_confirmed_a_verdict_is_not_asked_again_and_teaches_the_order() -> None:
-    with misled_bank("memory:") as bank:
-        bank.overrule("wrong", "success", reason="It is right.")
-        found = {each.run: each for each in doubts_at(bank, bank.position)}
-        assert list(found) == ["lucky", "misled"]
-        record = found["lucky"].doubt.record
-        assert (record.checked, record.wrong) == (1, 0) and found["lucky"].doubt.probability < 0.3
-
-
-def test_a_judge_for_scoring_who_disagrees_raises_the_doubt() -> None:
-    with misled_bank("memory:") as bank:
-        bank.append(replace(judged("misled", "success", "gold"), purpose="scoring"))
-        found = {each.run: each for each in doubts_at(bank, bank.position)}
-        assert found["misled"].doubt.record.prior == 0.17 and found["misled"].doubt.probability > 0.8
-        assert [each.judge for each in found["misled"].doubt.against] == ["gold-1"]
-
-
-def test_undecided_runs_and_judgments_without_a_run_are_passed_over() -> None:
-    with misled_bank("memory:") as bank:
-        bank.append(judged("nobody", "success"))
-        bank.overrule("wrong", "undecided", reason="Nobody can tell.")
-        assert {each.run for each in doubts_at(bank, bank.position)} == {"well", "lucky", "misled"}
 
 
 def test_an_empty_bank_has_no_doubtful_verdict() -> None:

@@ -41,17 +41,6 @@ def test_it_says_what_came_and_under_which_names(place: Path) -> None:
     assert run("log", "notes", "--type", "bank_absorbed", cwd=place).json["by"] == "me"
 
 
-def test_programs_get_every_number(place: Path) -> None:
-    planned = run("absorb", "notes", "ann", "--dry-run", "--json", cwd=place).json
-    made = run("absorb", "notes", "ann", "--json", cwd=place).json
-    assert made == planned | {"recorded": True}
-    assert (made["brought_runs"], made["known"], made["refused"]) == (4, 0, 0)
-    [(there, here)] = made["renamed_runs"].items()
-    assert there == "well" and here.startswith("well-")
-    shown = run("show", "notes", str(made["first_seq"]), cwd=place).out
-    assert "recorded first in bank" in shown and made["other_id"] in shown
-
-
 def test_show_names_the_bank_in_which_an_event_or_a_verdict_was_recorded_first(place: Path) -> None:
     """Of what came in with another bank; what began here has no such column."""
     ann = run("absorb", "notes", "ann", "--json", cwd=place).json["other_id"][:12]
@@ -75,6 +64,7 @@ def test_a_point_of_the_other_bank(place: Path) -> None:
     assert run("absorb", "notes", "ann@lucky", "--json", cwd=place).json["brought_runs"] == 3
 
 
+@pytest.mark.slow
 def test_what_cannot_be_absorbed(place: Path) -> None:
     assert "can't absorb itself" in fails("absorb", "notes", "notes", cwd=place)
     assert "nobody" in fails("absorb", "notes", "nobody", cwd=place)

@@ -48,25 +48,6 @@ def test_a_bank_that_would_be_lost_is_refused_with_the_way_out(tmp_path: Path, l
     assert "would be lost when this command ends; name a bank that is kept, such as ./notes" in said
 
 
-def test_what_is_refused_leaves_what_was_there(tmp_path: Path) -> None:
-    """Folders that stood before, and other banks in them."""
-    run("init", "old", cwd=tmp_path)
-    assert fails("append", "new", "--create", "--expect", "7", cwd=tmp_path, stdin=NOTE, code=4)
-    assert [path.name for path in (tmp_path / "logs").iterdir()] == ["old"]
-
-
-def test_what_is_taken_is_a_bank_like_any_other(tmp_path: Path) -> None:
-    """Under its own name, sound, and with nothing beside it; the same command again finds it."""
-    said = run("append", "./deep/er/new", "--create", "--json", cwd=tmp_path, stdin=KNOWN % 1).json
-    assert (said["bank"], said["created"], said["first"], said["appended"]) == ("new", True, 3, 1)
-    assert [path.name for path in (tmp_path / "deep" / "er").iterdir()] == ["new"]
-    with Bank.open(tmp_path / "deep" / "er" / "new") as bank:
-        assert (next(iter(bank.events())).name, bank.position, str(bank.head())) == ("new", 3, said["head"])  # type: ignore[attr-defined]
-        bank.check()
-    again = run("append", "./deep/er/new", "--create", "--json", cwd=tmp_path, stdin=KNOWN % 1).json
-    assert (again["created"], again["duplicate"], again["first"]) == (False, True, 3)
-
-
 def test_where_there_are_remains_of_a_bank_one_is_made(tmp_path: Path) -> None:
     """A lock that somebody left, who got no further."""
     (tmp_path / "new").mkdir()

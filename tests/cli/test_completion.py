@@ -29,26 +29,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("line", "wanted"),
-    [
-        ("rbank-es sho", ["plain,show"]),
-        ("rbank-es ru", ["plain,run", "plain,runs"]),
-        ("rbank-es nosuch no", ["plain,notes"][:0]),
-        ("rbank-es log n", ["plain,nights", "plain,notes"]),
-        ("rbank-es log ./n", ["dir,"]),
-        ("rbank-es log notes --fo", ["plain,--follow"]),
-        ("rbank-es runs notes --verdict f", ["plain,failure"]),
-        ("rbank-es append notes ", ["file,"]),
-        ("rbank-es judge ru", ["plain,run"]),
-        ("rbank-es judge calibrate --cases ", ["file,"]),
-        ("rbank-es completion f", ["plain,fish"]),
-    ],
-)
-def test_the_last_word_is_completed(line: str, wanted: list[str], folder: Path) -> None:
-    assert [each for each in offered(line, folder) if each] == wanted
-
-
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_shell_is_answered_and_has_its_script(shell: str, folder: Path) -> None:
     script = run("completion", shell, cwd=folder).out

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.cli.shared.arguments import parse_budget
 from rbank_es.context.assembly import build_context
-from rbank_es.context.constraints import parse_curated
 from rbank_es.context.layer import BUDGETS
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
@@ -51,6 +49,7 @@ def layers(facts: dict[str, Any]) -> list[str]:
 # ---------------------------------------------------------------- what is printed
 
 
+@pytest.mark.slow
 def test_it_prints_exactly_what_would_be_injected(place: Path) -> None:
     """The text of `build_context`, byte for byte, and after it a budget line for each layer."""
     facts = shown(place, "sample", "--ont", "lights")
@@ -61,25 +60,6 @@ def test_it_prints_exactly_what_would_be_injected(place: Path) -> None:
     ontology = load_ontology(lights().ontology)
     without_bank = build_context(TASK, source=ontology, curated=lights().constraints, guide=lights().guide)
     assert shown(place, "--ont", "lights")["text"] == without_bank.text
-
-
-def test_every_layer_keeps_its_budget_and_says_what_it_left_out(place: Path) -> None:
-    """Characters include titles and markup; the whole stays under the red flag."""
-    for preset in ("full", "lean"):
-        facts = shown(place, "sample", "--ont", "lights", "--preset", preset)
-        assert layers(facts) == ["base", "L0", "L1", "L2", "L3"]
-        for layer, row in zip(facts["layers"], facts["budget"], strict=False):
-            assert len(layer["text"]) == row["chars"] <= row["budget"] == BUDGETS[preset][layer["layer"]]
-        assert facts["chars"] == len(facts["text"]) <= limits.FLAG_CONTEXT_CHARS
-
-
-def test_it_reads_the_bank_as_it_was(place: Path) -> None:
-    """Before the first run nothing was learnt; today a strategy fits, and no guardrail does."""
-    assert shown(place, "sample@1", "--ont", "lights")["items"] == []
-    facts = shown(place, "sample", "--ont", "lights")
-    assert facts["items"] == ["202b787bab87"]
-    assert [event["type"] for event in facts["retrievals"]] == ["memories_retrieved"] * 2
-    assert {event["query"] for event in facts["retrievals"]} == {TASK}
 
 
 def test_nothing_is_written(place: Path) -> None:
@@ -98,28 +78,6 @@ def test_the_same_input_gives_the_same_bytes(place: Path) -> None:
 # ---------------------------------------------------------------- what is chosen
 
 
-def test_layers_are_switched_off_one_by_one(place: Path) -> None:
-    """The others are the same with and without."""
-    whole = shown(place, "sample", "--ont", "lights")
-    for name in ("L0", "L1", "L2", "L3"):
-        facts = shown(place, "sample", "--ont", "lights", f"--no-{name.lower()}")
-        assert facts["layers"] == [layer for layer in whole["layers"] if layer["layer"] != name]
-
-
-def test_with_mode_tools_memory_is_left_to_them(place: Path) -> None:
-    """No procedures are put in, and nothing was searched."""
-    facts = shown(place, "sample", "--ont", "lights", "--mode", "tools")
-    assert "L2" not in layers(facts) and facts["retrievals"] == [] and facts["mode"] == "tools"
-    assert "mem_search" in facts["text"]
-
-
-def test_a_budget_is_set_by_layer(place: Path) -> None:
-    """--budget may be given several times; base counts as a layer."""
-    facts = shown(place, "--ont", "lights", "--budget", "l1=300", "--budget", "L3=0")
-    assert {row["layer"]: row["budget"] for row in facts["budget"]}["L1"] == 300
-    assert layers(facts) == ["base", "L0", "L1"]
-
-
 def test_more_room_for_procedures_than_usual_says_that_it_is_an_experiment(place: Path) -> None:
     usual, more = (run("context", "--task", TASK, "--budget", f"L2={chars}", cwd=place) for chars in (600, 601))
     assert "experiment" not in usual.err
@@ -130,15 +88,6 @@ def test_the_slice_names_what_the_task_names(place: Path) -> None:
     """Off by default: it would confound comparisons of layers."""
     assert "For this task" not in shown(place, "--ont", "lights")["text"]
     assert "For this task: Light" in shown(place, "--ont", "lights", "--slice")["text"]
-
-
-def test_constraints_beside_an_ontology_are_used_and_others_where_they_are_named(place: Path) -> None:
-    """MODEL.constraints.toml needs no option; neither does what comes with the shipped ontology."""
-    (place / "other.toml").write_text(CURATED.replace("Kilns", "Bowls"))
-    ours = ("--ont", "kilns/model.ttl")
-    assert "Kilns are never sold." in shown(place, *ours)["text"]
-    assert "Bowls are never sold." in shown(place, *ours, "--constraints", "other.toml")["text"]
-    assert "In service means lt:status lt:Lit" in shown(place, "--ont", "lights", "--no-l3")["text"]
 
 
 def test_a_guide_is_given_shipped_or_none(place: Path) -> None:
@@ -160,6 +109,7 @@ def test_an_endpoint_is_described_and_not_asked(place: Path) -> None:
     assert layers(shown(place, "--endpoint", "http://127.0.0.1:9/sparql"))[0] == "base"
 
 
+@pytest.mark.slow
 def test_on_a_narrow_terminal_the_table_gives_way(place: Path) -> None:
     """The text stays as it is injected; the table is cut to the terminal."""
     printed = on_terminal(
@@ -220,10 +170,3 @@ def test_the_document_tells_the_budgets_as_they_are() -> None:
     told = re.findall(r"^\| (base|L\d) \|.*\| ([\d,]+) \| ([\d,]+) \|$", DOCUMENT, re.MULTILINE)
     budgets = [(layer, int(full.replace(",", "")), int(lean.replace(",", ""))) for layer, full, lean in told]
     assert budgets == [(layer, size, BUDGETS["lean"][layer]) for layer, size in BUDGETS["full"].items()]
-
-
-def test_the_curated_file_in_the_document_is_one() -> None:
-    """The example can be copied, and has an entry of each kind."""
-    [example] = re.findall(r"^```toml\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
-    assert {line.kind for line in parse_curated(example)} == {"constraint", "anti_pattern", "rubric"}
-    assert f"at most {limits.CURATED_TEXT_CHARS} characters" in DOCUMENT

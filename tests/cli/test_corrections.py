@@ -12,7 +12,7 @@ from rbank_es import Bank
 from rbank_es.events import MemoriesExtracted
 from rbank_es.events.items import Item
 from rbank_es.extraction.candidates import consolidate
-from tests.cli.misled import HEIGHT, SORTED, TWIN, WARNING, drawn, judged, learned, misled_bank, ran
+from tests.cli.misled import HEIGHT, SORTED, TWIN, WARNING, drawn, learned, misled_bank
 from tests.cli_runner import fails, run
 from tests.differences import states_in
 
@@ -45,34 +45,7 @@ def position(place: Path) -> int:
 # ---------------------------------------------------------------- overrule
 
 
-def test_overrule_shows_what_was_taught_who_was_misled_what_left_and_what_came(place: Path) -> None:
-    """The item that rested on the verdict leaves, its twin is born in its own words, the runs given it are named."""
-    facts = corrected(place, *RULED)
-    assert facts["verdicts"] == {"wrong": "failure"}
-    verdicts = {each["run"]: [each[side]["verdict"] for side in ("before", "after")] for each in facts["runs"]}
-    assert verdicts == {"wrong": ["success", "failure"]}
-    assert states_in(facts) == {HEIGHT.id: ("active", "unsupported"), TWIN.id: (None, "active")}
-    assert [each["run"] for each in facts["misled"]] == ["misled", "lucky"]
-    assert {each["id"] for each in facts["tainted"]} == {WARNING.id, SORTED.id}
-    assert facts["to_extract"] == ["wrong"]
-    assert states(place)[TWIN.id] == "active" and states(place)[HEIGHT.id] == "unsupported"
-
-
-def test_overrule_tells_people_in_their_words_and_with_the_next_commands(place: Path) -> None:
-    said = run(*RULED, cwd=place).out
-    for words in (
-        "wrong: success → failure",
-        "left the bank: 1 item",
-        "came: 1 item",
-        "had been given what left: 2 runs",
-        "drawn from these runs, and still there: 2 items",
-        "overrule misled wrong --failure --influence --reason TEXT",
-        "learn misled wrong --lm MODEL",
-        "1 decision made again",
-    ):
-        assert words in said
-
-
+@pytest.mark.slow
 def test_a_dry_run_reports_the_same_and_records_nothing(place: Path) -> None:
     before = position(place)
     tried = corrected(place, *RULED, "--dry-run")
@@ -85,22 +58,6 @@ def test_the_same_overrule_twice_records_nothing(place: Path) -> None:
     run(*RULED, cwd=place)
     before = position(place)
     assert "nothing was recorded" in run(*RULED, cwd=place).out and position(place) == before
-
-
-def test_overruling_back_brings_the_items_back(place: Path) -> None:
-    before = states(place)
-    run(*RULED, cwd=place)
-    back = corrected(place, "overrule", "misled", "wrong", "--success", "--reason", "I had misread it.")
-    assert states_in(back) == {HEIGHT.id: ("unsupported", "active"), TWIN.id: ("active", "unsupported")}
-    assert {id: state for id, state in states(place).items() if state != "unsupported"} == before
-
-
-def test_influence_sets_aside_what_misled_runs_taught_while_the_verdict_stands(place: Path) -> None:
-    facts = corrected(place, *RULED, "--influence")
-    assert len(facts["aside"]) == 2
-    assert {states(place)[each.id] for each in (HEIGHT, WARNING, SORTED)} == {"unsupported"}
-    run("overrule", "misled", "wrong", "--success", "--reason", "I had misread it.", cwd=place)
-    assert {states(place)[each.id] for each in (HEIGHT, WARNING, SORTED)} == {"active"}
 
 
 def test_a_verdict_that_nobody_can_give_ends_what_it_taught_and_teaches_nothing(place: Path) -> None:
@@ -185,6 +142,7 @@ def test_retract_ends_one_item_and_leaves_its_twin_free(place: Path) -> None:
     assert (states(place)[TWIN.id], states(place)[HEIGHT.id]) == ("active", "withdrawn")
 
 
+@pytest.mark.slow
 def test_reject_bars_the_words_of_an_item_and_of_its_twins(place: Path) -> None:
     run(*RULED, cwd=place)
     facts = corrected(place, "reject", "misled", HEIGHT.id, "--because", "Wrong.", "--by", "ann")
@@ -193,6 +151,7 @@ def test_reject_bars_the_words_of_an_item_and_of_its_twins(place: Path) -> None:
     assert "rejected already" in run("reject", "misled", HEIGHT.id, "--because", "Wrong.", cwd=place).out
 
 
+@pytest.mark.slow
 def test_restore_brings_an_item_back_and_a_rejected_one_only_if_that_is_said(place: Path) -> None:
     run("reject", "misled", WARNING.id, "--because", "Wrong.", cwd=place)
     assert "--even-rejected" in fails("restore", "misled", WARNING.id, "--because", "It holds.", cwd=place)
@@ -212,6 +171,7 @@ def test_undo_takes_a_candidate_out_and_undo_of_that_takes_it_back(place: Path) 
     assert "nothing was recorded" in again and "undone" not in again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["reject", "retract", "restore", "admit"])
 def test_a_beginning_of_an_id_names_no_item_to_write_about(command: str, place: Path) -> None:
     before = position(place)
@@ -247,15 +207,6 @@ def propose(place: Path, *items: Item) -> None:
             consolidate(bank, [MemoriesExtracted(**words, pending=True, extractor="proposals-1")])
 
 
-def test_review_lists_what_waits_with_what_it_came_from(place: Path) -> None:
-    assert "no item is pending" in run("review", "misled", cwd=place).err
-    propose(place, PENDING)
-    [pending] = corrected(place, "review", "misled")["pending"]
-    assert (pending["id"], pending["grounds"][0]["runs"][0]["run"]) == (PENDING.id, "well")
-    said = run("review", "misled", cwd=place).out
-    assert PENDING.title in said and "proposals-1" in said and "well (success)" in said
-
-
 def test_review_shows_six_lines_of_an_item(place: Path) -> None:
     propose(place, Item.make("Many lines", "\n".join(f"Line {n} of the advice." for n in range(20))))
     said = run("review", "misled", cwd=place).out
@@ -283,6 +234,7 @@ def test_admit_lets_one_in_and_only_what_is_pending(place: Path) -> None:
     assert "withdrawn, not pending" in fails("admit", "misled", PENDING.id, cwd=place)
 
 
+@pytest.mark.slow
 def test_correct_makes_decisions_again_after_a_verdict_that_was_appended(place: Path) -> None:
     """The verdict acts at once; what it was in the way of comes in with the correction, once."""
     assert "nothing is due" in run("correct", "misled", cwd=place).out
@@ -294,11 +246,3 @@ def test_correct_makes_decisions_again_after_a_verdict_that_was_appended(place: 
     assert "1 decision made again" in run("correct", "misled", cwd=place).out
     assert states(place)[TWIN.id] == "active"
     assert "nothing is due" in run("correct", "misled", cwd=place).out
-
-
-def test_a_weaker_judge_changes_nothing_after_a_person_spoke(place: Path) -> None:
-    run(*RULED, cwd=place)
-    before = states(place)
-    with Bank.open(place / "logs" / "misled") as bank:
-        bank.append([judged("wrong", "success"), *ran("later")])
-    assert "nothing is due" in run("correct", "misled", cwd=place).out and states(place) == before

@@ -12,12 +12,10 @@ import pytest
 from rbank_es import Bank
 from rbank_es.data import lights
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, LayerUse, RunStarted
-from rbank_es.events.items import Item
 from rbank_es.lab.generated_suite import generate, second_version
 from rbank_es.policies import changed, default_policies
 from tests.cli.misled import judged
 from tests.cli_runner import fails, run
-from tests.tools.memories import remember
 
 NS = "https://lights.example/ns#"
 TOWER = ("Take the height of the building", "lt:towerHeight is the building, from base to lantern.")
@@ -72,26 +70,6 @@ def by_title(facts: Any) -> dict[str, Any]:
     return {each["title"]: each for each in facts["rows"]}
 
 
-def test_items_patterns_and_guides_that_name_changed_terms_are_listed_with_what_they_were_worth(facts: Any) -> None:
-    found = by_title(facts)
-    assert facts["texts_total"] == 6 and set(found) == {TOWER[0], PATTERN[0], BARE[0], "guide to lights"}
-    assert [each["title"] for each in facts["rows"]][0] == TOWER[0]
-    assert {title: (each["kind"], each["uses"], each["wins"]) for title, each in found.items()} == {
-        TOWER[0]: ("item", 2, 1),
-        PATTERN[0]: ("pattern", 0, 0),
-        BARE[0]: ("item", 0, 0),
-        "guide to lights": ("guide", 1, 1),
-    }
-    [term] = found[TOWER[0]]["terms"]
-    assert term["written"] == "lt:towerHeight"
-    assert [(each["change"], each["now"], each["how"]) for each in term["changes"]] == [
-        ("renamed", [f"{NS}buildingHeight"], "label")
-    ]
-    names = {each["written"]: {change["change"] for change in each["changes"]} for each in found[PATTERN[0]]["terms"]}
-    assert {each["written"] for each in found[BARE[0]]["terms"]} == {"towerHeight", "Outage"}
-    assert names["lt:Outage"] <= {"gone", "renamed"} and "lt:name" not in names
-
-
 def test_people_read_the_changes_and_the_proposals(made: Path) -> None:
     said = run("drift", "notes", "--ont", "new.ttl", "--old", "old.ttl", cwd=made).out
     for words in (
@@ -111,13 +89,6 @@ def test_a_proposal_can_be_typed_and_nothing_is_done_before_that(facts: Any, pla
     run(*shlex.split(by_title(facts)[TOWER[0]]["command"])[1:], cwd=place)
     assert TOWER[0] not in by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl"))
     assert TOWER[0] in by_title(drift(place, "--ont", "new.ttl", "--old", "old.ttl", bank="notes@HEAD~2"))
-
-
-def test_without_the_old_ontology_unknown_names_of_its_namespaces_are_found(made: Path) -> None:
-    found = by_title(drift(made, "--ont", "new.ttl"))
-    # The individual is in the data, so it is not gone.
-    assert set(found) == {TOWER[0], PATTERN[0], "guide to lights"}
-    assert found[TOWER[0]]["terms"][0]["changes"][0]["change"] == "gone"
 
 
 @pytest.mark.slow
@@ -205,30 +176,6 @@ def test_bare_names_find_in_a_second_version_what_whole_names_find_and_no_more(s
     assert {each.term.rpartition("#")[2] for each in later.broken if each.change != "turned"} <= found["whole"]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ((), "--ont"),
-        (("--ont", "missing.ttl"), "missing.ttl"),
-        (("--ont", "broken.ttl"), "broken.ttl"),
-        (("--ont", "new.ttl", "--old", "empty.ttl"), "empty.ttl"),
-    ],
-    ids=" ".join,
-)
-def test_a_wrong_ontology_is_named(options: tuple[str, ...], words: str, place: Path) -> None:
-    (place / "broken.ttl").write_text("@prefix e: <http://e.org/> . e:a e:b")
-    (place / "empty.ttl").write_text("")
-    assert words in fails("drift", "notes", *options, cwd=place)
-
-
 def test_an_unknown_bank_or_point_is_named(made: Path) -> None:
     assert "nowhere" in fails("drift", "nowhere", "--ont", "new.ttl", cwd=made)
     assert "9999" in fails("drift", "notes@9999", "--ont", "new.ttl", cwd=made)
-
-
-def test_the_reason_in_a_proposed_command_has_200_characters(place: Path) -> None:
-    terms = [f"lt:goneProperty{n:02}" for n in range(40)]
-    with Bank.open(place / "logs" / "notes") as bank:
-        remember(bank, Item.make("Many terms", f"Ask for {', '.join(terms)}."))
-    proposal = by_title(drift(place, "--ont", "new.ttl"))["Many terms"]["command"]
-    assert len(shlex.split(proposal)[-1]) in range(180, 201)

@@ -262,13 +262,6 @@ def test_noted_heads_behind_a_mark_are_compared(made: Path, tmp_path: Path) -> N
     assert run("verify", "notes", "--head", forged, cwd=made, code=None).code == 1
 
 
-def test_standard_input_is_read_behind_a_mark(made: Path, tmp_path: Path) -> None:
-    run("init", "./b", cwd=tmp_path)
-    run("append", "./b", "-", cwd=tmp_path, stdin=codecs.BOM_UTF8 + EVENTS)
-    run("append", "./b", "-", cwd=tmp_path, stdin=codecs.BOM_UTF16_LE + EVENTS.decode().encode("utf-16-le"))
-    assert run("log", "./b", "--type", "note_logged", "--json", cwd=tmp_path).out.count('"note_logged"') == 4
-
-
 def test_a_mark_that_is_wrong_is_named(tmp_path: Path) -> None:
     run("init", "./b", cwd=tmp_path)
     message = fails("append", "./b", "-", cwd=tmp_path, stdin=codecs.BOM_UTF16_LE + b"odd")

@@ -30,16 +30,6 @@ def append(place: Path) -> None:
         bank.append(NoteLogged(note="1"))
 
 
-def test_a_head_is_one_line_of_bank_head_time_and_name(place: Path) -> None:
-    """The line has what the JSON has; at a point, it is the head there."""
-    append(place)
-    line = run("head", "notes", cwd=place).out
-    bank, head, at, name = line.split()
-    facts = run("head", "notes@2", "--json", cwd=place).json
-    assert (bank, name, head[:2]) == (facts["id"], "notes", "3:") and at.endswith("Z")
-    assert facts["head"] in (place / "heads.txt").read_text()
-
-
 def test_noted_heads_of_a_bank_hold_and_those_of_others_are_left_out(place: Path) -> None:
     """A file serves many banks: lines of others are counted, comments are not."""
     append(place)
@@ -64,12 +54,14 @@ def test_heads_of_a_parent_hold_in_its_fork(place: Path) -> None:
     assert [head.partition(":")[0] for head in facts["noted"]] == ["2", "3"]
 
 
+@pytest.mark.slow
 def test_a_bare_head_in_a_file_is_of_the_bank_that_is_verified(place: Path) -> None:
     """What `verify` prints may be noted as it is."""
     (place / "bare").write_text(run("verify", "notes", "--json", cwd=place).json["head"] + "\n")
     assert "noted heads that hold  1" in run("verify", "notes", "--head", "bare", cwd=place).out
 
 
+@pytest.mark.slow
 def test_a_log_that_was_cut_does_not_hold_its_noted_head(place: Path) -> None:
     """A log made shorter, in a place where nothing else vouches for it, fails with exit code 1."""
     append(place)

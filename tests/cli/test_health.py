@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from rbank_es import Bank
 from rbank_es.answers.health import series_positions
 from rbank_es.errors import LimitExceeded
-from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, PolicyChoice
+from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.law import top_tenth
@@ -28,36 +27,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_health_tells_shares_with_their_counts(place: Path) -> None:
-    found = run("health", "./misled", "--json", cwd=place).json
-    whole = {each["name"]: (each["part"], each["whole"]) for each in found["measures"]}
-    assert found["size"] == 3
-    assert {(each["src"], each["state"]): each["items"] for each in found["stock"]} == {
-        ("failure", "active"): 1,
-        ("success", "active"): 2,
-    }
-    assert found["uses"] == 2
-    assert whole["novelty"] == (3, 4) and whole["duplicates"] == (1, 4)
-    assert whole["wins"] == whole["wins_last"] == (1, 2) and whole["wins_before"] == (0, 0)
-    won = next(each for each in found["measures"] if each["name"] == "wins")
-    assert (won["low"], won["high"]) == pytest.approx(Share(1, 2).interval, abs=1e-6)
-    assert found["win_rate_drift"] is None
-    assert whole["top_tenth"] == (2, 2) and whole["never_used"] == (2, 3)
-    assert whole["undecided"] == (0, 4) and whole["overruled"] == (0, 4)
-    assert whole["disagreement"] == (1, 1), "a check and a model differ about the run well"
-    assert whole["one_verdict"] == (3, 3), "the twin supports in other words, which does not carry an item"
-
-
 def measured(bank: Bank, name: str) -> Share:
     return next(Share(each.part, each.whole) for each in bank.health().measures if each.name == name)
-
-
-def test_who_confirms_a_verdict_overrules_nothing(place: Path) -> None:
-    with Bank.open(place / "misled") as bank:
-        bank.overrule("wrong", "success", reason="It is so.", by="ann")
-        assert measured(bank, "overruled") == Share(0, 4)
-        bank.overrule("lucky", "failure", reason="It is not so.", by="ann")
-        assert measured(bank, "overruled") == Share(1, 4)
 
 
 @pytest.mark.parametrize(
@@ -92,14 +63,6 @@ def test_the_most_used_tenth_is_rounded_up(items: int, top: int) -> None:
         assert measured(bank, "top_tenth") == Share(top, items) == top_tenth(bank.state())
 
 
-def test_health_in_words_names_every_measure(place: Path) -> None:
-    said = run("health", "./misled", cwd=place).out
-    for words in ("items by source", "items never used", "67%", "2 of 3", "judges differ", "rest on one verdict"):
-        assert words in said
-    assert "9% to 91%" in said, "the interval of 1 of 2 wins"
-    assert "drift: not known yet" in said
-
-
 @pytest.mark.slow
 def test_each_line_of_a_series_is_the_health_at_its_point(place: Path) -> None:
     with Bank.open(place / "misled") as bank:
@@ -126,13 +89,6 @@ def test_a_series_ends_at_the_point_and_is_bounded(place: Path) -> None:
     )
     assert "no bank" in fails("health", "./nobody", cwd=place).lower()
     assert run("health", "./misled@2", "--points", "9", "--json", cwd=place).json["size"] == 0
-
-
-def test_an_empty_bank_has_a_health(tmp_path: Path) -> None:
-    Bank.create(tmp_path / "new").close()
-    assert "no item so far" in run("health", "./new", cwd=tmp_path).out
-    found = run("health", "./new", "--json", cwd=tmp_path).json
-    assert found["size"] == 0 and all(each["whole"] == 0 and each["rate"] is None for each in found["measures"])
 
 
 def test_show_and_items_tell_the_interval_of_wins(place: Path) -> None:
@@ -182,21 +138,6 @@ def test_a_change_of_attribution_recounts_the_past(place: Path) -> None:
     assert "too few" not in run("show", "./misled", HEIGHT.id, cwd=place).out
     run("policy", "./misled", "--set", "attribution.counted=either", cwd=place)
     assert uses() == 2
-
-
-def test_a_rule_of_attribution_that_is_unknown_counts_either_way_and_is_named(place: Path) -> None:
-    """A bank of a later release can be read, and says by what it was not counted."""
-    with Bank.open(place / "misled") as bank:
-        before = health_with(bank)
-        choice = PolicyChoice(kind="attribution", name="moonlight", version=3, settings={"counted": ["odd"]})
-        policies = [{"kind": "attribution", "name": choice.name, "version": 3, "settings": choice.settings}]
-        bank.append(json.loads(json.dumps({"type": "policy_set", "policies": policies})))
-        assert health_with(bank) == before
-        assert [each.name for each in bank.check().unknown_policies] == ["moonlight"]
-
-
-def health_with(bank: Bank) -> object:
-    return bank.health().uses
 
 
 def test_what_no_correction_has_looked_at_is_named(place: Path) -> None:

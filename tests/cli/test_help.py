@@ -9,12 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from rbank_es import __version__, errors
-from rbank_es.cli.shared import main as endings
+from rbank_es import __version__
 from rbank_es.cli.shared.application import COMMANDS, Command, application
 from tests.cli.kilns import NOTE
 from tests.cli_runner import fails, maker, run, shell
-from tests.effort import one_in
 
 
 def commands() -> list[tuple[str, Command]]:
@@ -30,26 +28,6 @@ def test_help_lists_every_command_and_what_bank_and_point_mean(tmp_path: Path) -
     assert all(re.search(rf"^  {name} ", shown, re.MULTILINE) for name in COMMANDS.names())
     assert all(word in shown for word in ("BANK:", "POINT:", "Exit codes:", "RBANK_HOME", "HEAD~"))
     assert max(map(len, shown.splitlines())) <= 100
-
-
-def test_help_lists_every_exit_code(tmp_path: Path) -> None:
-    """Those of errors that are raised on purpose, those of the shell, and that of a defect."""
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RBankError)]
-    codes = {0, endings.DEFECT, endings.INTERRUPTED, endings.READER_GONE} | {kind.exit_code for kind in kinds}
-    told = " ".join(run("--help", cwd=tmp_path).out.split("Exit codes:")[1].split())
-    assert [int(code) for code in re.findall(r"(?:^|, )(\d+) [a-z]", told)] == sorted(codes)
-
-
-@pytest.mark.parametrize("name", one_in(4, COMMANDS.names()))
-def test_each_command_explains_itself_with_an_example(name: str, tmp_path: Path) -> None:
-    """`COMMAND --help` has a paragraph, its options, and an example that has the command itself.
-
-    Programs call `hook` and `mcp`, and want one form of answer.
-    """
-    shown = run(name, "--help", cwd=tmp_path).out
-    assert f"rbank-es {name}" in shown.split("Example")[1]
-    assert name in ("hook", "mcp") or ("--json" in shown and "--debug" in shown)
-    assert len(shown.split("\n\n")[1].split()) >= 8
 
 
 @pytest.mark.parametrize(("name", "command"), commands())
@@ -68,6 +46,7 @@ def test_every_option_stands_in_the_document_of_commands() -> None:
     assert making.DOCUMENT.read_text(encoding="utf-8") == making.document()
 
 
+@pytest.mark.slow
 def test_version_and_nearest_command(tmp_path: Path) -> None:
     """`--version` prints the release; a mistyped command is answered with the nearest one."""
     assert run("--version", cwd=tmp_path).out == f"rbank-es {__version__}\n"

@@ -18,7 +18,6 @@ from rbank_es.projections.lineage_edges import LineageNode
 from rbank_es.projections.provenance import PATH, RELATIONS
 from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
 from tests.cli_runner import SAMPLE, digest_of, fails, run
-from tests.effort import one_in
 from tests.lineage_paths import followed
 from tests.pools import uuid_of
 
@@ -58,31 +57,6 @@ def closure(place: Path, kind: str, name: str, bank: str = "misled") -> set[tupl
 
 
 # ---------------------------------------------------------------- impact
-
-
-@pytest.mark.parametrize("bank", one_in(3, ["misled", "misled@HEAD~9"]))
-@pytest.mark.parametrize(("kind", "name"), [("item", HEIGHT.id), ("run", "wrong"), ("run", "lucky")])
-def test_impact_counts_the_transitive_closure_as_of_any_point(place: Path, bank: str, kind: str, name: str) -> None:
-    wanted = closure(place, kind, name, bank)
-    if not wanted and name == "lucky":  # the run had not begun
-        refused(place, "lucky", "impact", bank, name)
-        return
-    facts = impact(place, name, bank=bank)
-    assert {(node["kind"], node["id"]) for node in facts["nodes"]} == wanted
-    assert facts["counts"] == Counter(kind for kind, _ in wanted) and facts["total"] == len(wanted)
-    assert facts["thing"]["kind"] == kind and facts["tree"]["id"] == facts["thing"]["id"]
-
-
-def test_an_item_leads_to_the_runs_it_misled_what_these_taught_and_the_judge_that_was_shown_it(place: Path) -> None:
-    nodes = {node["id"]: node for node in impact(place, HEIGHT.id)["nodes"]}
-    assert {"misled", "lucky", WARNING.id, SORTED.id} <= nodes.keys() and "wrong" not in nodes
-    assert (nodes["misled"]["depth"], nodes["misled"]["relation"]) == (1, "used_in")
-    assert (nodes[WARNING.id]["depth"], nodes[WARNING.id]["of_kind"]) == (5, "decision")
-    [shown] = [node for node in nodes.values() if node["relation"] == "precedent_of"]
-    assert shown["kind"] == "judgment" and shown["depth"] == 1
-    said = run("impact", "misled", HEIGHT.id, cwd=place).out
-    assert "2 prompts" in said and "used in run misled (submitted, failure): Which lighthouse" in said
-    assert "born as item" in said and "precedent of judgment at" in said
 
 
 def test_an_event_is_named_by_its_position_and_one_of_a_run_stands_for_the_run(place: Path) -> None:
@@ -341,14 +315,6 @@ def test_the_verdicts_of_two_judges_are_two_nodes(place: Path) -> None:
 
 def closure_counts(place: Path, name: str) -> Counter[str]:
     return Counter(kind for kind, _ in closure(place, "run", name))
-
-
-def test_a_node_of_a_tree_has_a_line_of_160_characters(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "logs" / "notes") as bank:
-        bank.append([*ran("r"), judged("r", "success")])
-        learned(bank, replace(SORTED, id="beef", title="t" * 900, content="quite other words"), ("r", "success"))
-    said = run("show", "notes", "beef", "--tree", cwd=tmp_path).out
-    assert f"{'t' * 100}…" in said and max(map(len, said.splitlines())) < 200
 
 
 def test_a_query_is_read_from_a_file_of_four_bytes_for_each_of_its_characters(place: Path) -> None:

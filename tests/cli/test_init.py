@@ -13,6 +13,7 @@ from tests.cli_runner import fails, run
 from tests.effort import one_in
 
 
+@pytest.mark.slow
 def test_init_records_birth_and_policies(tmp_path: Path) -> None:
     """A new bank begins with `bank_created` and `policy_set`; JSON tells where it is and its head."""
     made = run("init", "./banks/notes", "--json", cwd=tmp_path).json
@@ -35,6 +36,7 @@ def test_init_takes_policies_from_a_file(tmp_path: Path) -> None:
     assert not (tmp_path / "logs" / "other").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a b", ".hidden", "a.", "", "ä", "x" * 101, "postgresql://host/db", "a@1", "a@"])
 def test_a_bad_bank_name_is_refused_before_anything_is_made(name: str, tmp_path: Path) -> None:
     """What can't name a bank is a usage error that says what can."""
@@ -46,15 +48,6 @@ def test_bare_names_live_under_rbank_home(tmp_path: Path) -> None:
     """RBANK_HOME moves the banks that are named by a bare name."""
     made = run("init", "notes", "--json", cwd=tmp_path, env={"RBANK_HOME": str(tmp_path / "home")}).json
     assert made["path"] == str(tmp_path / "home" / "notes")
-
-
-def test_append_prints_positions_and_the_head(place: Path) -> None:
-    """The head that `append` prints is the one that `verify` proves."""
-    done = run("append", "notes", "--json", cwd=place, stdin=NOTE).json
-    assert (done["first"], done["last"], done["appended"], done["duplicate"]) == (10, 10, 1, False)
-    assert run("verify", "notes", "--head", done["head"], cwd=place).code == 0
-    said = run("append", "notes", cwd=place, stdin=f"{NOTE}\n\n{NOTE}\n").out
-    assert "2 events at positions 11 to 12" in said and "head 12:" in said
 
 
 def test_append_takes_one_object_on_many_lines(place: Path) -> None:
@@ -74,6 +67,7 @@ def test_append_again_adds_nothing(place: Path) -> None:
     assert "other content" in fails("append", "notes", cwd=place, stdin=event.replace("{}", "[]"), code=4)
 
 
+@pytest.mark.slow
 def test_append_checks_what_the_writer_expects(place: Path) -> None:
     """A wrong expectation is a conflict; of two writers with the same expectation one wins."""
     assert run("append", "notes", "--expect", "9", cwd=place, stdin=NOTE).code == 0
@@ -81,16 +75,6 @@ def test_append_checks_what_the_writer_expects(place: Path) -> None:
     assert "at position 9, it is at 10" in message
     assert fails("append", "notes", "--expect", "empty", cwd=place, stdin=NOTE, code=4)
     assert "'soon' is not a position" in fails("append", "notes", "--expect", "soon", cwd=place, stdin=NOTE)
-
-
-def test_append_creates_a_bank_only_when_asked_and_only_for_good_input(tmp_path: Path) -> None:
-    """`--create` makes a missing bank, but not for events that can't be read."""
-    assert "Add --create" in fails("append", "new", cwd=tmp_path, stdin=NOTE)
-    assert fails("append", "new", "--create", cwd=tmp_path, stdin="{")
-    assert not (tmp_path / "logs").exists()
-    made = run("append", "new", "--create", "--expect", "empty", "--json", cwd=tmp_path, stdin=NOTE).json
-    assert (made["created"], made["first"]) == (True, 3)
-    assert run("append", "new", "--create", "--json", cwd=tmp_path, stdin=NOTE).json["created"] is False
 
 
 def test_append_in_batches(place: Path) -> None:

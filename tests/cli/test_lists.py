@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ from rbank_es.bank import Bank
 from rbank_es.cli import main
 from rbank_es.events import Event, NoteLogged, RunFinished, RunStarted
 from rbank_es.events.items import Item
-from rbank_es.law import usage
-from rbank_es.testing import note
 from tests.cli_runner import SAMPLE, fails, run
 from tests.tools.memories import remember
 
@@ -30,53 +27,6 @@ def listed(capsys: Printed, *line: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = document[line[0]]
     assert document["total"] >= len(rows)
     return rows
-
-
-def facts_of_runs(events: list[Any]) -> dict[str, dict[str, Any]]:
-    """The figures of each run, counted from the events one by one."""
-    runs: dict[str, dict[str, Any]] = {}
-    totals: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for event in events:
-        kind, name = event.__struct_config__.tag, getattr(event, "run", None)
-        if kind == "run_started":
-            runs.setdefault(name, {"outcome": None, "verdict": None, "started_at": event.at, "model": event.model})
-        elif kind == "run_finished":
-            runs[name] |= {"outcome": event.outcome, "iterations": event.iterations}
-        elif kind in ("run_judged", "judgment_overruled") and event.purpose == "learning":
-            runs[name]["verdict"] = "success" if event.verdict == "success" else "failure"
-        elif kind == "tool_called":
-            totals[name]["tool_calls"] += 1
-        elif kind == "lm_called" and name is not None:
-            totals[name]["lm_calls"] += 1
-            totals[name]["tokens_in"] += event.tokens_in or 0
-    return {name: row | totals[name] for name, row in runs.items()}
-
-
-@pytest.mark.parametrize("point", [None, 60, 300, 450])
-def test_the_figures_of_runs_equal_a_count_of_the_events(point: int | None, capsysbinary: Printed) -> None:
-    with Bank.open(SAMPLE) as bank:
-        wanted = facts_of_runs(list(bank.events(point=point)))
-    rows = listed(capsysbinary, "runs", str(SAMPLE) if point is None else f"{SAMPLE}@{point}")
-    assert {row["run"] for row in rows} == wanted.keys()
-    for row in rows:
-        for name, value in wanted[row["run"]].items():
-            assert row[name] == value, (row["run"], name)
-    began = [row["started_at"] for row in rows]
-    assert began == sorted(began, reverse=True)
-
-
-@pytest.mark.parametrize("point", [None, 60, 300])
-def test_the_figures_of_items_equal_the_state(point: int | None, capsysbinary: Printed) -> None:
-    with Bank.open(SAMPLE) as bank:
-        state = bank.state(point)
-    used = usage(state)
-    rows = listed(capsysbinary, "items", str(SAMPLE) if point is None else f"{SAMPLE}@{point}")
-    assert {row["id"] for row in rows} == state.items.keys()
-    for row in rows:
-        entry = state.items[row["id"]]
-        assert (row["uses"], row["wins"]) == used.get(row["id"], (0, 0))
-        assert (row["state"], row["src"], row["title"]) == (entry.state, entry.item.src, entry.item.title)
-        assert tuple(row["tags"]) == entry.item.tags
 
 
 @pytest.mark.slow
@@ -181,14 +131,6 @@ def test_nothing_says_why(line: list[str], reason: str, tmp_path: Path) -> None:
     assert reason in shown.err
 
 
-def test_an_empty_bank_says_so(tmp_path: Path) -> None:
-    run("init", "./b", cwd=tmp_path)
-    assert "there are no runs yet" in run("runs", "./b", cwd=tmp_path).err
-    assert "there are no items yet" in run("items", "./b", cwd=tmp_path).err
-    assert run("runs", "./b", "--json", cwd=tmp_path).json["runs"] == []
-    assert "there are no active items" in run("search", "./b", "x", cwd=tmp_path).err
-
-
 def test_what_a_list_can_not_do_is_refused(tmp_path: Path) -> None:
     assert "did you mean 'cost_usd'?" in fails("runs", SAMPLE, "--sort", "cost", cwd=tmp_path)
     assert "exclude each other" in fails("runs", SAMPLE, "--json", "--csv", cwd=tmp_path)
@@ -259,16 +201,6 @@ def test_an_event_is_shown_by_the_beginning_of_its_id(capsysbinary: Printed) -> 
     assert json.loads(capsysbinary.readouterr().out)["id"] == whole
 
 
-def test_an_event_whose_beginning_others_have_is_not_guessed(three: Path, capsysbinary: Printed) -> None:
-    """Ids made one after the other begin alike: the error gives the positions."""
-    with Bank.open(three / "b") as bank:
-        bank.append([note("first", 1), note("second", 2)])
-        first, second = list(bank.events())[-2:]
-    assert main(["show", str(three / "b"), first.id[:20]]) == 2
-    message = capsysbinary.readouterr().err.decode()
-    assert "begins several ids" in message and f"event:{first.seq}" in message and f"event:{second.seq}" in message
-
-
 def test_an_id_like_no_other_gets_no_advice(three: Path, tmp_path: Path, capsysbinary: Printed) -> None:
     """That a bank has no runs yet is said only of one that has none."""
     Bank.create(tmp_path / "empty").close()
@@ -277,6 +209,7 @@ def test_an_id_like_no_other_gets_no_advice(three: Path, tmp_path: Path, capsysb
         assert ("has none yet" in capsysbinary.readouterr().err.decode()) == is_said
 
 
+@pytest.mark.slow
 def test_import_into_no_bank_advises_create(tmp_path: Path) -> None:
     (tmp_path / "items.json").write_text("[]")
     (tmp_path / "events.jsonl").write_text('{"type": "note_logged"}')

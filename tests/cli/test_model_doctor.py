@@ -105,21 +105,6 @@ def test_a_model_that_keeps_all_is_told_what_fits_and_what_to_run_next(capfd: py
     assert found["advice"]["command"].startswith("rbank-es run ./trial --ont lights")
 
 
-def test_the_command_to_run_next_is_printed_once_whole(capfd: pytest.CaptureFixture[str]) -> None:
-    with openai_server(good, props=TOOLLESS) as server:
-        _, out = doctor(server.url, capfd)
-    [line] = [line for line in out.splitlines() if line.startswith("$ ")]
-    assert line.count("rbank-es") + line.count("rbank_es") <= 1 and " run ./trial --ont lights" in line
-
-
-def test_forms_are_tried_as_runs_ask_for_them(capfd: pytest.CaptureFixture[str]) -> None:
-    """A server with JSON by schema gives it to judges and extractors, which a small model keeps more easily."""
-    with openai_server(good, props=TOOLLESS) as server:
-        doctor(server.url, capfd)
-    asked = [body for body in server.requests if "memory_items" in json.dumps(body["messages"])]
-    assert asked and all("response_format" in body for body in asked)
-
-
 def test_a_short_try_that_its_bound_cut_decides_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     def cut(body: dict[str, Any]) -> Reply:
         if "[[ ## " not in str(body["messages"]):
@@ -132,6 +117,7 @@ def test_a_short_try_that_its_bound_cut_decides_nothing(capfd: pytest.CaptureFix
     assert json.loads(out)["findings"]["traits"].get("forms", {}).get("step") is None
 
 
+@pytest.mark.slow
 def test_what_was_found_is_known_to_the_next_run(capfd: pytest.CaptureFixture[str]) -> None:
     with openai_server(good, props=TOOLLESS) as server:
         doctor(server.url, capfd)

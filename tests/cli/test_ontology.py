@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from rbank_es import limits
-from rbank_es.data import lights
 from rbank_es.limits import tool_limits
 from rbank_es.sparql.endpoint_profiles import profile_named
 from rbank_es.sparql.lint import CODES
@@ -47,22 +46,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_counts_what_is_there(place: Path) -> None:
-    """Files with their forms, triples, classes, properties, instances, namespaces, and constraints by source."""
-    facts = run("ontology", "kilns", "--json", cwd=place).json
-    assert facts["id"] == "kilns" and len(facts["digest"]) == 64
-    assert [(Path(file["path"]).name, file["format"]) for file in facts["files"]] == [
-        ("data.nt", "nt"),
-        ("model.ttl", "turtle"),
-    ]
-    assert (facts["triples"], facts["instances"]) == (12, 1)
-    assert facts["classes"] == 2 and facts["properties"] >= 3
-    assert "OWL" in facts["formalisms"]
-    assert "https://kilns.example/ns#" in facts["namespaces"].values()
-    assert facts["constraints"] == {"rdfs": {"domains": 1, "ranges": 1, "cardinalities": 0}}
-    assert facts["axioms"]["disjoint_pairs"] == facts["axioms"]["inverse_pairs"] == facts["axioms"]["deprecated"] == 1
-
-
 def test_every_number_comes_with_the_query_that_gives_it(place: Path) -> None:
     """For people as lines, for programs as rows; a VoID description has no data to count."""
     rows = run("ontology", "kilns", "--queries", "--json", cwd=place).json
@@ -72,30 +55,6 @@ def test_every_number_comes_with_the_query_that_gives_it(place: Path) -> None:
     told = run("ontology", "kilns", "--queries", cwd=place).out
     assert "triples: 12\nSELECT (COUNT(*) AS ?n)" in told
     assert "as published" in fails("ontology", "void.ttl", "--void", "--queries", cwd=place)
-
-
-def test_several_paths_are_one_dataset_called_as_it_is_told(place: Path) -> None:
-    """Two files give what their directory gives; --id names it."""
-    one = run("ontology", "kilns", "--json", cwd=place).json
-    two = run("ontology", "kilns/data.nt", "kilns/model.ttl", "--id", "pots", "--json", cwd=place).json
-    assert two["id"] == "pots" and two["digest"] == one["digest"] and two["triples"] == one["triples"]
-
-
-def test_the_second_time_it_comes_from_the_cache(place: Path) -> None:
-    """What was parsed once is kept, and that is said; everything else is the same."""
-    first, second = (run("ontology", "kilns", "--json", cwd=place).json for _ in range(2))
-    assert (first.pop("cached"), second.pop("cached")) == (False, True)
-    assert first == second
-    assert list((place / "cache").rglob("*.nq"))
-
-
-def test_the_bare_word_lights_is_the_shipped_ontology_unless_a_file_is_called_so(place: Path) -> None:
-    """A file of one's own goes first."""
-    shipped = run("ontology", "lights", "--json", cwd=place).json
-    assert shipped["title"] == "The lights of the Morrow Coast"
-    assert shipped["files"][0]["path"] == str(lights().ontology)
-    (place / "kilns").rename(place / "lights")
-    assert run("ontology", "lights", "--json", cwd=place).json["title"] == ""
 
 
 def test_people_see_the_card_whole_and_what_was_left_out_of_it(place: Path) -> None:
@@ -147,13 +106,7 @@ def test_bad_input_ends_in_one_sentence(place: Path, arguments: tuple[str, ...],
     assert words in fails("ontology", *arguments, cwd=place)
 
 
-def test_nothing_is_written_but_the_cache(place: Path) -> None:
-    """The directory stays as it was."""
-    before = sorted(path for path in place.rglob("*") if "cache" not in path.parts)
-    run("ontology", "kilns", cwd=place)
-    assert sorted(path for path in place.rglob("*") if "cache" not in path.parts) == before
-
-
+@pytest.mark.slow
 def test_a_cache_that_can_t_be_written_is_no_hindrance(place: Path) -> None:
     """Where nothing can be kept, it is parsed each time."""
     (place / "file").write_text("")

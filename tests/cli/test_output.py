@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -117,16 +116,6 @@ def plain(capsysbinary: pytest.CaptureFixture[bytes]) -> list[str]:
     return capsysbinary.readouterr().out.decode().splitlines()
 
 
-def test_a_plain_table_is_aligned(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Numbers stand to the right, words to the left, wide letters count; no rows are said in words."""
-    output.echo_table(["n", "word"], [[5, "日本"], [1234, "a\nb"], [None, None]])
-    assert plain(capsysbinary) == ["    n  word", "    5  日本", "1,234  a b", ""]
-    output.echo_table(["n", "word"], [["five", "x"], [1234, "y"]])
-    assert plain(capsysbinary) == ["n      word", "five   x", "1,234  y"]
-    output.echo_table(["n"], [], none="no such thing")
-    assert plain(capsysbinary) == ["no such thing"]
-
-
 def test_fields_are_aligned_and_empty_ones_left_out(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """Lines of a long value begin under its first."""
     output.echo_fields({"name": "a\nb", "none": None, "empty": "", "number": 1000})
@@ -225,13 +214,3 @@ def test_a_defect_is_named_without_a_traceback(
     assert "Traceback" not in said
     assert run.main(["--debug"]) == run.DEFECT
     assert "Traceback" in capfd.readouterr().err
-
-
-def test_main_returns_the_exit_code(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """In a Python process `main` runs a command and never raises."""
-    from rbank_es.cli import main
-
-    assert main(["init", str(tmp_path / "notes")]) == 0
-    assert main(["log", str(tmp_path / "none")]) == 2
-    assert main(["--help"]) == 0
-    assert "no bank at" in capfd.readouterr().err

@@ -53,6 +53,7 @@ def test_log_on_a_narrow_terminal(sample: Path) -> None:
     assert len(lines) == 10 and max(map(len, lines)) <= 80 and any(line.endswith("…") for line in lines)
 
 
+@pytest.mark.slow
 def test_stored_text_can_not_steer_the_terminal(place: Path) -> None:
     """Control characters in texts are spelled out wherever people see them."""
     run("append", "notes", cwd=place, stdin=json.dumps(RUN | {"run": "r2", "task": "a\x1b[2Jb\u202ec\x07"}))
@@ -73,6 +74,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(sample: Path) -> None:
     assert shell("rbank-es replay sample --json | true", sample).err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", one_in(5, ["log sample", "replay sample", "--help", "export sample --format events", "schema"])
 )

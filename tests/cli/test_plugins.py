@@ -43,20 +43,6 @@ def rbank(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=60)
 
 
-def test_a_plugin_adds_a_command(tmp_path: Path) -> None:
-    """It runs, has a help with an example, is listed and is suggested, like every other command; in a group too."""
-    install(tmp_path, "bank_tasks", PLUGIN)
-    with Bank.create(tmp_path / "notes") as bank:
-        bank.append(RunStarted(run="r1", task="Which lamps are lit?"))
-    assert rbank("tasks", "./notes", cwd=tmp_path).stdout == "Which lamps are lit?\n"
-    assert "rbank-es tasks notes" in rbank("tasks", "--help", cwd=tmp_path).stdout
-    assert rbank("judge", "tasks", "./notes", cwd=tmp_path).stdout == "Which lamps are lit?\n"
-    assert "List the tasks" in rbank("judge", "--help", cwd=tmp_path).stdout
-    listed = rbank("--help", cwd=tmp_path).stdout.split("Plugins:")[1]
-    assert "tasks" in listed and "List the tasks of a bank's runs" in listed
-    assert "did you mean 'tasks'?" in rbank("taskz", cwd=tmp_path).stderr
-
-
 def test_a_broken_plugin_stops_no_command_of_ours(tmp_path: Path) -> None:
     """Commands of this package don't look at plugins; where plugins are needed, a broken one is named."""
     install(tmp_path, "broken", BROKEN)

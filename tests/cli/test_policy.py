@@ -120,15 +120,3 @@ def test_a_policy_of_an_unknown_version_is_named_and_another_can_be_put_in_force
     assert "no version 9" in run("search", "./notes", "lamps", cwd=place, code=2).err
     run("policy", "./notes", "--set", "retrieval=bm25-2", cwd=place)
     assert run("search", "./notes", "lamps", "--json", cwd=place).json["hits"] == []
-
-
-def test_settings_in_python_are_one_call(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "notes", unsafe_no_sync=True) as bank:
-        done = bank.set_policies({"retrieval": {"k": 2}, "selection": {"among": "first"}}, by="ann")
-        assert (done.last_seq, len(done.policies)) == (3, 2)
-        assert bank.set_policies({"retrieval": {"k": 2}}).last_seq is None
-        assert {each.kind: each.since_seq for each in bank.policies().policies if each.since_seq == 3}.keys() == {
-            "retrieval",
-            "selection",
-        }
-        assert bank.state().policies["retrieval"].settings["k"] == 2

@@ -32,6 +32,7 @@ def test_all_forms_of_a_point_mean_the_same(place: Path) -> None:
         assert f"point '{point}'" in fails("replay", f"notes@{point}", cwd=place)
 
 
+@pytest.mark.slow
 def test_replay_prints_what_the_bank_was(place: Path) -> None:
     """Items by state and source, runs, uses, wins, and digests that are the same at every replay."""
     first = run("replay", "notes", "--json", cwd=place).json
@@ -71,13 +72,6 @@ def test_project_brings_read_models_up_to_date(place: Path) -> None:
     assert {entry["name"]: entry["behind"] for entry in listed}["usage"] == 0
     assert "rebuilt (asked for): usage" in run("project", "notes", "--only", "usage", "--rebuild", cwd=place).out
     assert re.search(r"^usage +\d+ +10 +0 ", run("project", "notes", "--list", cwd=place).out, re.MULTILINE)
-
-
-@pytest.mark.parametrize("command", [["search", "notes", "kilns"], ["items", "notes@4"], ["show", "notes", "r1"]])
-def test_what_shows_a_bank_leaves_its_read_models_to_the_next_command(place: Path, command: list[str]) -> None:
-    """A bank that came from elsewhere is read once, and not by each command again."""
-    run(*command, cwd=place)
-    assert run("project", "notes", "--json", cwd=place).json["events"] == 0
 
 
 def test_project_refuses_what_makes_no_sense(place: Path) -> None:

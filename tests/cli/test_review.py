@@ -28,36 +28,6 @@ def reviewed(place: Path, *options: str) -> Any:
     return run("review", "misled", *options, "--json", cwd=place).json
 
 
-def test_people_read_why_a_verdict_is_doubtful_what_it_takes_out_and_what_to_type(made: Path) -> None:
-    said = run("review", "misled", "--verdicts", "1", cwd=made).out
-    for words in (
-        "1. wrong: success, says lm-1 (a model) at position",
-        "Which lighthouse is the tallest? (wrong)",
-        "wrong looks like a success",
-        "none of the success verdicts of lm-1 was checked here, and 30% is assumed",
-        "1 item, used 2 times in 2 runs",
-        f"{HEIGHT.id}  {HEIGHT.title}",
-        "Kittiwake Head",
-        "lucky, misled",
-        "overrule misled wrong --success --reason TEXT",
-        "overrule misled wrong --failure --reason TEXT",
-        "1 of 3 verdicts on which items rest alone",
-    ):
-        assert words in said
-    assert "2. " not in said
-
-
-def test_programs_get_all_facts(made: Path) -> None:
-    facts = reviewed(made, "--verdicts", "9")
-    assert (facts["total"], [each["run"] for each in facts["rows"]]) == (3, ["wrong", "lucky", "misled"])
-    first = facts["rows"][0]
-    assert [item["id"] for item in first["stake"]] == [HEIGHT.id] and first["stake_total"] == 1
-    assert (first["stake_uses"], first["stake_runs"]) == (2, ["lucky", "misled"])
-    assert first["loss"] == pytest.approx(first["probability"] * first["weight"], abs=1e-3)
-    assert first["probability"] == first["judge_error"] == round(first["judge_error"], 4)
-    assert first["checked"] == 0 and first["minutes"] >= 1
-
-
 @pytest.mark.parametrize("settles", ["confirm", pytest.param("overrule", marks=pytest.mark.slow)])
 def test_the_commands_it_prints_settle_a_verdict(settles: str, place: Path) -> None:
     [first] = reviewed(place, "--verdicts", "1")["rows"]
@@ -102,14 +72,7 @@ def test_wrong_options_are_named(options: tuple[str, ...], words: str, made: Pat
     assert words in fails("review", "misled", *options, cwd=made)
 
 
-def test_a_review_records_nothing(place: Path) -> None:
-    with Bank.open(place / "logs" / "misled") as bank:
-        before = bank.head()
-    reviewed(place, "--verdicts", "3")
-    with Bank.open(place / "logs" / "misled") as bank:
-        assert bank.head() == before
-
-
+@pytest.mark.slow
 def test_erased_words_are_named_as_such_and_the_verdict_is_listed_all_the_same(place: Path) -> None:
     with Bank.open(place / "logs" / "misled") as bank:
         bank.erase(item=HEIGHT.id)
@@ -134,6 +97,7 @@ def test_words_of_a_bank_neither_reach_the_terminal_raw_nor_become_part_of_a_com
     assert hostile not in [each["run"] for each in reviewed(place, "--verdicts", "9")["rows"]]
 
 
+@pytest.mark.slow
 def test_the_name_of_a_judge_breaks_no_line(place: Path) -> None:
     with Bank.open(place / "logs" / "misled") as bank:
         verdict = replace(judged("odd", "success"), judge_version="1\n\n2. wrong: success, says ann (a person)")
@@ -142,15 +106,6 @@ def test_the_name_of_a_judge_breaks_no_line(place: Path) -> None:
     said = run("review", "misled", "--verdicts", "9", cwd=place).out
     assert "2. wrong: success, says ann" in said
     assert not any(line.startswith("2. wrong: success, says ann") for line in said.splitlines())
-
-
-def test_of_a_long_text_its_beginning_is_listed(place: Path) -> None:
-    with Bank.open(place / "logs" / "misled") as bank:
-        events = [replace(each, task="w" * 900) if hasattr(each, "task") else each for each in ran("long")]
-        bank.append([*events, replace(judged("long", "success"), confidence=0.2)])
-        learned(bank, replace(SORTED, id="beef", title="x", content="quite other words"), ("long", "success"))
-    said = run("review", "misled", "--verdicts", "9", cwd=place).out
-    assert max(map(len, re.findall(r"w+…", "".join(said.split())))) == 300
 
 
 def test_people_read_what_settles_a_run_that_nobody_judged(tmp_path: Path) -> None:

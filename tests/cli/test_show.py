@@ -7,17 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es.events.items import Item
-from tests.cli.kilns import EXTRACTION, ITEM, RUN, log_bytes
+from tests.cli.kilns import EXTRACTION, RUN
 from tests.cli_runner import fails, run
-
-
-def test_log_prints_the_events_as_they_are_stored(place: Path) -> None:
-    """Piped, and with `--json`, every line is byte for byte the line in the log."""
-    stored = [line for line in log_bytes(place).decode().splitlines(keepends=True) if '"seq":' in line]
-    assert run("log", "notes", cwd=place).out == "".join(stored)
-    assert run("log", "notes", "--json", cwd=place).out == "".join(stored)
-    assert run("log", "notes@4", cwd=place).out == "".join(stored[:4])
 
 
 def test_log_filters(place: Path) -> None:
@@ -44,23 +35,6 @@ def test_show_without_a_thing_says_what_can_be_shown(place: Path) -> None:
         assert f"rbank-es {command}" in said
         run(*command.split(), cwd=place)
     run("ask", "notes", "overview", cwd=place)
-
-
-def test_show_tells_everything_about_an_item(place: Path) -> None:
-    """Words, state, counters, where it comes from, who used it and what happened to it."""
-    item = Item.make_id(ITEM["title"], ITEM["content"])
-    shown = run("show", "notes", item, "--json", cwd=place).json
-    assert shown["item"]["title"] == ITEM["title"]
-    assert (shown["item"]["uses"], shown["item"]["wins"], shown["item"]["support"]) == (1, 1, 1)
-    assert shown["grounds"][0]["extraction"] == EXTRACTION
-    assert [use["run"] for use in shown["used_in"]] == ["r1"]
-    assert [event["type"] for event in shown["events"]] == [
-        "memories_extracted", "memories_consolidated", "context_built"]  # fmt: skip
-    said = run("show", "notes", item, cwd=place).out
-    assert said.startswith(ITEM["title"]) and ITEM["content"] in said and "r1" in said
-    earlier = run("show", "notes@r1", item, "--json", cwd=place).json
-    assert (earlier["item"]["uses"], earlier["events_total"]) == (0, 2)
-    assert "at position 2" in fails("show", "notes@2", item, cwd=place)
 
 
 def test_show_tells_everything_about_a_run(place: Path) -> None:

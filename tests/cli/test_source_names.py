@@ -225,17 +225,6 @@ def test_a_context_by_name_is_that_of_the_command(place: Path, kind: str) -> Non
     assert (found.guide is not None) is ("shipped" in kind)
 
 
-def test_a_file_of_the_name_of_the_shipped_ontology_comes_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "lights").write_text(GOOD)
-    assert by_load("lights").triples == by_ontology_command("lights", tmp_path).triples == 1
-    (tmp_path / "lights").unlink()
-    assert by_load("lights") == by_ontology_command("lights", tmp_path) == Seen("lights", 600)
-    assert "no such file" in sentence(lambda: load_ontology(Path("lights")))
-
-
 def test_mixtures_are_refused_with_one_sentence(place: Path) -> None:
     with Bank.create("memory:") as bank:
         for options, line in (

@@ -10,7 +10,6 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.events import RunStarted
-from rbank_es.exchange import import_paths
 from tests.cli_runner import on_terminal, run
 
 DAYS = {"a": 3, "b": 1, "c": 2}
@@ -42,14 +41,6 @@ def test_an_import_appends_runs_in_the_order_in_which_they_happened(imported: Pa
     with Bank.open(imported / "b") as bank:
         started = [event for event in bank.events() if isinstance(event, RunStarted)]
     assert [event.task for event in started] == [f"the task of day {day}" for day in (1, 2, 3)]
-
-
-def test_files_without_times_come_before_the_runs(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(trajectory(1))
-    (tmp_path / "z.json").write_text(json.dumps([{"title": "t", "content": "c"}]))
-    with Bank.create("memory:") as bank:
-        report = import_paths(bank, [tmp_path / "a.jsonl", tmp_path / "z.json"])
-    assert [file.form for file in report.files] == ["items", "trajectory"]
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ def test_without_a_call_it_prints_the_manual(place: Path) -> None:
         assert tool["usage"].startswith(f"{tool['name']}(") and tool["cap_chars"] in (1_000, 4_000, 4_500)
 
 
+@pytest.mark.slow
 def test_an_endpoint_has_no_graph_tools_and_its_manual_asks_nothing_of_it(place: Path) -> None:
     """Nobody answers at that address, and nobody is called."""
     manual = run("tools", "--endpoint", NOWHERE, "--json", cwd=place).json
@@ -62,6 +63,7 @@ def test_an_endpoint_has_no_graph_tools_and_its_manual_asks_nothing_of_it(place:
     assert "sparql_query" in names and not {name for name in names if name.startswith("g_")}
 
 
+@pytest.mark.slow
 def test_a_profile_of_an_endpoint_goes_by_its_name(place: Path) -> None:
     """`--endpoint uniprot` needs no URL."""
     assert run("tools", "--endpoint", "uniprot", "--json", cwd=place).json["source"]["id"] == "uniprot"
@@ -75,33 +77,6 @@ def test_the_manual_in_the_documents_is_the_tools_own(place: Path) -> None:
 
 
 # ---------------------------------------------------------------- calls
-
-
-def test_a_call_shows_the_handle_and_the_event_that_was_written_before_it(place: Path) -> None:
-    """The agent gets a handle and not the rows; the rows are in the event, with the characters that were returned."""
-    [call] = called(place, "--call", QUERY)
-    result, event = call["result"], call["events"][-1]
-    assert result["ok"] and result["rows"] == 9 and result["alias"] == "results_0"
-    assert "light/whimbrel" not in json.dumps(result) and "light/whimbrel" in event["result"]
-    assert (event["type"], event["tool"], event["id"]) == ("tool_called", "sparql_query", result["key"])
-    assert event["chars"] == call["chars"] <= call["cap_chars"] == 1_000
-
-
-def test_calls_share_one_run_so_that_a_later_one_uses_a_handle_of_an_earlier(place: Path) -> None:
-    """`results_0` is the first result of the same command."""
-    _, page = called(place, "--call", QUERY, "--call", 'sparql_slice {"result": "results_0", "offset": 1, "limit": 2}')
-    assert [row["light"].rsplit("/", 1)[1] for row in page["result"]["rows"]] == ["cormorant", "gannet"]
-    assert page["result"]["next_offset"] == 3
-
-
-def test_a_call_that_fails_is_an_answer_and_the_next_one_works(place: Path) -> None:
-    """A refused query comes back with a hint, and is recorded too."""
-    refused, fine = called(
-        place, "--call", 'sparql_query {"query": "SELECT ?x WHERE { ?x a lt:Lighthowse }"}', "--call", "g_stats"
-    )
-    assert refused["result"]["ok"] is False and "Lighthouse" in refused["result"]["error"]["hint"]
-    assert refused["events"][-1]["error_code"] == refused["result"]["error"]["code"]
-    assert fine["result"]["ok"] is True
 
 
 def test_people_see_result_cap_and_event(place: Path) -> None:

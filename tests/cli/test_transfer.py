@@ -12,6 +12,7 @@ from tests.cli.kilns import ITEM, vouch
 from tests.cli_runner import SAMPLE, digest_of, fails, run
 
 
+@pytest.mark.slow
 def test_items_go_out_and_come_back(place: Path) -> None:
     """Exported items imported into a new bank are the same items; importing again adds nothing."""
     (place / "more.json").write_text(
@@ -64,6 +65,7 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(place: Path) -> Non
     assert [path.name for path in place.iterdir() if "part" in path.name] == []
 
 
+@pytest.mark.slow
 def test_import_refuses_broken_files_and_makes_no_bank_for_them(tmp_path: Path) -> None:
     """A file of no known form, or broken, is named with its line; nothing of the others is imported."""
     (tmp_path / "good.json").write_text('[{"id":"a","title":"A","desc":"","content":"x","src":"seed","tags":[]}]')

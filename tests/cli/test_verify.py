@@ -24,6 +24,7 @@ def test_verify_proves_noted_heads_and_recorded_retrievals(sample: Path) -> None
     assert "is not a head" in fails("verify", "sample", "--head", "12:xyz", cwd=sample)
 
 
+@pytest.mark.slow
 def test_a_retrieval_that_does_not_hold_fails_the_check(place: Path) -> None:
     """A recorded retrieval whose hits can't be found again: exit code 1."""
     hit = {"id": "elsewhere", "rank": 1, "score": 1.0}

@@ -73,20 +73,13 @@ def test_of_two_that_write_one_file_the_slower_is_refused_and_the_file_stays(pla
     assert {path.name for path in place.glob("there*")} == {"there.sqlite"}
 
 
-def test_nothing_is_written_to_the_log(place: Path) -> None:
-    with Bank.open(place / "logs" / "misled") as bank:
-        before = bank.head()
-    run("whatif", "misled", "--without", HEIGHT.id, "--into", "there.sqlite", cwd=place)
-    with Bank.open(place / "logs" / "misled") as bank:
-        assert bank.head() == before
-
-
 def test_people_see_items_decisions_prompts_and_that_it_is_first_order(made: Path) -> None:
     shown = run("whatif", "sample", "--verdict", f"{WRONG}=failure", cwd=made).out
     assert "first order" in shown and "would be given other procedures: 1 run" in shown
     assert "\n- - [bfd1fd5367a2]" in shown and "a model would have to say" in shown
 
 
+@pytest.mark.slow
 def test_what_is_injected_is_packed_again_as_the_run_would_get_it(made: Path) -> None:
     found = supposed(made, "sample", "--verdict", f"{WRONG}=failure")
     [prompt] = found["prompts"]
@@ -132,25 +125,11 @@ def test_several_policies_are_columns_of_one_table(made: Path) -> None:
     assert found["columns"][1]["searched"] == recorded
 
 
-def test_under_the_policies_in_force_nothing_would_differ(made: Path) -> None:
-    policies = run("policy", "sample", "--json", cwd=made).json["policies"]
-    given = next(each for each in policies if each["kind"] == "consolidation")
-    out = run("whatif", "sample", "--policy", f"consolidation={given['name']}-{given['version']}", cwd=made).out
-    assert out.splitlines()[1:] == ["nothing would differ"]
-
-
 def test_a_setting_of_the_first_recorded_policy_is_supposed_by_its_name_alone() -> None:
     with Bank.create("memory:", policies=[Bm25V2().choice]) as bank:
         assert not bank.whatif(policies={"retrieval": {"pool": 20}}).differs
         with pytest.raises(BadPolicy, match="no setting 'pol'"):
             bank.whatif(policies={"retrieval": {"pol": 20}})
-
-
-def test_each_decision_that_is_made_again_is_counted_once() -> None:
-    with Bank.create("memory:") as bank:
-        for word in ("lamps", "buoys", "keepers"):
-            bank.remember(f"Count {word}", f"Ask for {word} with COUNT.", src="success")
-        assert bank.whatif(policies={"consolidation": {"name": "append"}}).decided == 3
 
 
 def test_a_supposition_about_the_head_changes_nothing_yet(made: Path) -> None:

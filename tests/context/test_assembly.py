@@ -56,45 +56,12 @@ def names(context: Context) -> list[str]:
     return [one.layer for one in context.layers]
 
 
-def test_every_layer_is_there_in_order_and_stays_below_the_red_flag(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, source=lights, bank=bank, curated=CURATED, guide=GUIDE)
-    assert names(context) == ["base", *LAYERS]
-    headings = [line for line in context.text.splitlines() if line.startswith("#")]
-    titles = ["# How to work", "# Graph", "# Constraints", "# Procedures", "# Guide"]
-    assert [any(line.startswith(title) for line in headings) for title in titles] == [True] * 5
-    assert len(headings) == 5
-    assert 3_500 < len(context.text) < limits.FLAG_CONTEXT_CHARS
-
-
 @pytest.mark.parametrize(("preset", "constraints", "guide"), [("full", 1_000, 1_000), ("lean", 400, 200)])
 def test_budgets_of_a_preset_are_as_documented_and_never_flagged_together(
     preset: str, constraints: int, guide: int
 ) -> None:
     assert BUDGETS[preset] == {"base": 800, "L0": 600, "L1": constraints, "L2": 600, "L3": guide}
     assert sum(BUDGETS[preset].values()) <= limits.FLAG_CONTEXT_CHARS
-
-
-def test_a_budget_of_ones_own_takes_the_place_of_the_presets(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, source=lights, bank=bank, guide=GUIDE, preset="lean", budgets={"L3": 400, "L0": 0})
-    assert {row["layer"]: row["budget"] for row in context.rows()} == {
-        "base": 800,
-        "L0": 0,
-        "L1": 400,
-        "L2": 600,
-        "L3": 400,
-        "all": 2_200,
-    }
-    assert layer(context, "L0") == ""
-    assert 200 < len(layer(context, "L3")) <= 400
-
-
-@pytest.mark.parametrize("off", LAYERS)
-def test_a_layer_that_is_off_leaves_the_bytes_of_the_others(lights: Ontology, bank: Bank, off: str) -> None:
-    whole = build_context(TASK, source=lights, bank=bank, curated=CURATED, guide=GUIDE)
-    part = build_context(
-        TASK, source=lights, bank=bank, curated=CURATED, guide=GUIDE, layers=[name for name in LAYERS if name != off]
-    )
-    assert part.layers == tuple(one for one in whole.layers if one.layer != off)
 
 
 def test_without_layers_there_are_the_base_instructions(lights: Ontology, bank: Bank) -> None:
@@ -155,16 +122,6 @@ def test_the_order_of_triples_changes_no_byte(lights: Ontology, bank: Bank, tmp_
     assert len(texts) == 1
 
 
-def test_a_source_an_ontology_and_its_schema_say_the_same(lights: Ontology, bank: Bank) -> None:
-    source = open_source(lights)
-    contexts = [
-        build_context(TASK, source=source, bank=bank),
-        build_context(TASK, source=lights, bank=bank),
-        build_context(TASK, source=lights.schema, bank=bank, source_id="lights"),
-    ]
-    assert len({context.text for context in contexts}) == 1
-
-
 def test_an_endpoint_that_nobody_described_says_what_its_profile_knows() -> None:
     context = build_context(TASK, source=open_source(endpoint="uniprot"))
     assert "begin with sparql_schema()" in layer(context, "L0")
@@ -219,14 +176,6 @@ def test_only_what_successful_runs_of_this_ontology_asked_with_is_observed(bank:
     assert seen == (iri("Light"), iri("name"), LT + "Wreck", LT + "sankOn")
     assert iri("Overruled") in observed_terms(bank, "lights", {"ex": "https://example.org/ns#"}, before)
     assert observed_terms(bank, "brick") == ()
-
-
-def test_the_table_has_a_row_per_layer_and_one_of_the_whole(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, source=lights, bank=bank, guide=GUIDE)
-    rows = context.rows()
-    assert [row["layer"] for row in rows] == ["base", *LAYERS, "all"]
-    assert (rows[-1]["chars"], rows[-1]["budget"]) == (len(context.text), 4_000)
-    assert "Classes" in str(rows[1]["cut"]), "what was left out of L0"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rbank_es import limits
-from rbank_es.context.layer import LAYER_TABLE, ContextRequest, Section, pack_sections
+from rbank_es.context.layer import Section, pack_sections
 from rbank_es.errors import BadInput
 from rbank_es.policies.packed_text import plain, short_count
 
@@ -48,17 +48,3 @@ def test_what_is_said_of_left_out_sections_stays_short() -> None:
 def test_large_numbers_are_shortened(number: int, shown: str) -> None:
     assert short_count(number) == shown
     assert short_count(999_999_999_999) == "1,000B"
-
-
-@pytest.mark.parametrize("name", LAYER_TABLE)
-def test_a_layer_is_one_module_that_packs_it_within_its_budget(name: str) -> None:
-    """And has nothing to say without an ontology, a bank and a guide, unless it is the base instructions."""
-    request = ContextRequest(
-        task="How many?", subject=None, bank=None, position=None, mode="auto", run=None, curated=None, guide=None,
-        domain=None, observed=False, task_slice=False, memory_graph=False,
-    )  # fmt: skip
-    row = LAYER_TABLE[name]
-    packed = row.pack(request, row.lean)
-    assert (packed is not None and packed.packed.text != "") == (name == "base")
-    if packed is not None:
-        assert packed.packed.layer == name and len(packed.packed.text) <= packed.packed.budget_chars == row.lean

@@ -137,6 +137,7 @@ def test_strategies_are_learnt_reused_and_not_doubled(demo: Demo) -> None:
     assert set(fifth.supported) & set(results[SAME_KIND[0]].added)
 
 
+@pytest.mark.slow
 def test_all_is_scripted_recorded_and_intact(demo: Demo) -> None:
     """Every run says that it is scripted, every call is in the log, and the bank verifies with its retrievals."""
     bank, results, _ = demo

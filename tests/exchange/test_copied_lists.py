@@ -200,38 +200,6 @@ def support(bank: Bank) -> list[int]:
     return [entry.support for entry in bank.state().items.values()]
 
 
-@pytest.mark.parametrize("saved", sorted(SAVED))
-@pytest.mark.parametrize("exported", [False, True])
-def test_entries_that_differ_only_in_spacing_and_composition_are_the_same(
-    bank: Bank, tmp_path: Path, saved: str, exported: bool
-) -> None:
-    """In one list, in two, and back from an export; whichever comes first."""
-    again = SAVED[saved](ENTRY | {"desc": ""})
-    first, second = (again, ENTRY) if exported else (ENTRY, again)
-    report = take(bank, tmp_path, [first, second]).files[0]
-    assert (report.notes, report.left_out, support(bank)) == ((), 0, [1])
-    entries = listed(bank) if exported else [ENTRY, again]
-    for entry in entries:
-        for other in SAVED:
-            report = take(bank, tmp_path, [SAVED[other](entry | {"desc": ""})]).files[0]
-            assert (report.appended, report.changed) == (0, 0)
-    assert support(bank) == [1]
-
-
-def test_an_entry_whose_words_were_changed_is_a_statement_of_its_own(bank: Bank, tmp_path: Path) -> None:
-    """In its bank and in others, whoever absorbs whom: it stands when the original falls, and comes back as itself."""
-    World.teach(bank, "r", ITEMS[0])
-    changed = [entry | {"content": "Feet are no metres, and miles are none."} for entry in listed(bank)]
-    with Bank.create("memory:") as other:
-        take(other, tmp_path, changed)
-        [id] = other.state().items
-        assert id == Item.make_id(ITEMS[0].title, changed[0]["content"])
-        bank.absorb(other)
-        take(bank, tmp_path, changed)
-        bank.overrule("r", "failure", reason="seen", by="ann")
-        assert {id: each.state for id, each in bank.state().items.items()} == {ITEMS[0].id: "unsupported", id: "active"}
-
-
 def test_a_list_is_one_witness_in_whatever_pieces_banks_took_it(bank: Bank, tmp_path: Path) -> None:
     """As a file that grew, or at once, and from one another."""
     entries = [{"title": item.title, "content": item.content} for item in ITEMS]

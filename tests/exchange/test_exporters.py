@@ -30,7 +30,6 @@ from rbank_es.exchange import import_paths
 from rbank_es.exchange.exporters import FORMS, SUFFIXES, export, export_files, file_name
 from rbank_es.exchange.reasoningbank_export import without_run
 from rbank_es.law import active
-from rbank_es.law.digests import state_digests
 
 LEARNT = Item.make(
     "Sound the horn twice", "In fog, twice a minute.", "success", desc="In fog.", tags=("fog",), domain="sea"
@@ -101,26 +100,6 @@ def again(bank: Bank, form: str, folder: Path) -> Bank:
 # ---------------------------------------------------------------- items
 
 
-def test_items_are_the_active_ones_with_all_their_facts(bank: Bank) -> None:
-    """What follows from the rest is left out; a list without items is an empty list."""
-    bank.append({"type": "memories_forgotten", "ids": [SEED.id], "policy": "bounded-1"})
-    found = json.loads(b"".join(export(bank, None, "items")))
-    assert [item["id"] for item in found] == [LEARNT.id, "bell"]
-    marks = [item.pop("rbank_es") for item in found]
-    assert [len(mark["copy_of"]) for mark in marks] == [1, 1]
-    assert found[0] == {
-        "id": LEARNT.id,
-        "title": "Sound the horn twice",
-        "desc": "In fog.",
-        "content": "In fog, twice a minute.",
-        "src": "success",
-        "tags": ["fog"],
-        "domain": "sea",
-    }
-    assert (found[1]["role"], "polarity" in found[1]) == ("keeper", False)
-    assert json.loads(b"".join(export(bank, 2, "items"))) == []
-
-
 def test_items_come_back_as_they_are(bank: Bank, tmp_path: Path) -> None:
     """Ids, words and facts."""
     odd = Item.make('Odd \u2028 "one"', "tab\there\n\nend \U0001f30a", "pattern", polarity="failure", scope="exception")
@@ -136,31 +115,6 @@ def test_erased_items_are_left_out(bank: Bank) -> None:
 
 
 # ---------------------------------------------------------------- trajectories
-
-
-def test_a_native_run_is_written_as_recorders_write_it(bank: Bank) -> None:
-    """Known things under the recorders' names, others under their own; calls of models as totals."""
-    found = lines(bank, "trajectories")
-    kinds = [line["event_type"] for line in found]
-    assert kinds == ["run_start", *["tool_call", "tool_result"] * 2, "iteration", "run_complete"]
-    start, call, result, _, failed, step, end = (line["data"] for line in found)
-    assert list(start)[:3] == ["task", "context_size", "max_iters"]
-    assert (start["task"], start["context_size"], start["max_iters"], start["model"]) == ("How deep is it?", 77, 9, "m")
-    assert call == {"tool": "sound", "arguments": '{"at":1}', "call": "c1", "step": 1}
-    assert result == {"tool": "sound", "result_size": 3, "result": "{}"}
-    assert failed == {"tool": "sound", "result_size": 9, "error": "late", "error_code": "timeout"}
-    assert step["reasoning"] == "ask " * 900
-    assert end["lm_usage"] == {"total_calls": 2, "prompt_tokens": 42, "completion_tokens": 4, "total_cost": 0.25}
-    assert (end["converged"], end["answer"], end["sparql"]) == (True, "7", "SELECT 1")
-
-
-def test_a_call_is_dated_by_how_long_it_took(bank: Bank) -> None:
-    """The result's time less the duration."""
-    _, call, result, *_ = lines(bank, "trajectories")
-    from datetime import datetime
-
-    start, end = (datetime.fromisoformat(line["timestamp"]) for line in (call, result))
-    assert (end - start).total_seconds() == 0.5
 
 
 def test_a_run_that_failed_ends_in_an_error(bank: Bank) -> None:
@@ -196,38 +150,7 @@ def test_erased_texts_are_left_out_of_a_trajectory(bank: Bank) -> None:
     assert "answer" not in found[-1]["data"] and found[-1]["data"]["answer_length"] == 1
 
 
-def test_a_native_run_keeps_its_counts_through_a_trajectory(bank: Bank, tmp_path: Path) -> None:
-    """Calls, steps and totals, as the read models show them."""
-    with again(bank, "trajectories", tmp_path / "again") as other:
-        [before], [after] = bank.state().runs.values(), other.state().runs.values()
-        for name in (
-            "iterations_max",
-            "outcome",
-            "iterations",
-            "lm_calls",
-            "tokens_in",
-            "tokens_out",
-            "cost_usd",
-            "model",
-        ):
-            assert getattr(before, name) == getattr(after, name), name
-        with bank.as_of() as there, other.as_of() as here:
-            assert there.rows("leakage_by_tool") == here.rows("leakage_by_tool")
-
-
 # ---------------------------------------------------------------- ReasoningBank
-
-
-def test_a_memory_file_has_a_line_per_run_with_the_items_it_brought(bank: Bank) -> None:
-    """In the form of the peers: thoughts, actions, verdict, and items as Markdown."""
-    [record] = lines(bank, "reasoningbank")
-    assert list(record) == ["task_id", "query", "think_list", "action_list", "status", "memory_items"]
-    assert (record["task_id"], record["query"], record["status"]) == ("run/1", "How deep is it?", "success")
-    assert (record["think_list"], record["action_list"]) == (["ask " * 900], ["sound(1)"])
-    assert record["memory_items"] == [
-        "# Memory Item 1\n## Title Sound the horn twice\n## Description In fog.\n## Content In fog, twice a minute.",
-        "# Memory Item 2\n## Title Don't trust the bell\n## Description \n## Content It stands still.",
-    ]
 
 
 def test_only_active_items_are_written_and_support_is_kept(bank: Bank, tmp_path: Path) -> None:
@@ -286,19 +209,6 @@ def test_records_come_back_with_their_ids_and_unknown_keys(tmp_path: Path) -> No
 # ---------------------------------------------------------------- events and provenance
 
 
-def test_events_are_the_lines_of_the_log(bank: Bank) -> None:
-    """Byte for byte, but for texts in place of their handles."""
-    stored = list(bank.log.lines())
-    written = b"".join(export(bank, None, "events")).splitlines()
-    assert len(stored) == len(written) == bank.position
-    changed = [number for number, pair in enumerate(zip(stored, written, strict=True)) if pair[0] != pair[1]]
-    [number] = changed
-    there, here = json.loads(stored[number]), json.loads(written[number])
-    assert there["reasoning"]["is"] == "ref"
-    assert here == there | {"reasoning": "ask " * 900}
-    assert list(here) == list(there)
-
-
 def test_events_of_an_erased_bank_keep_the_marks(bank: Bank) -> None:
     """Also where the text was stored apart."""
     step = next(event.seq for event in bank.events(types={"step_taken"}))
@@ -306,24 +216,6 @@ def test_events_of_an_erased_bank_keep_the_marks(bank: Bank) -> None:
     found = json.loads(b"".join(export(bank, None, "events")).splitlines()[step - 1])
     assert found["reasoning"]["is"] == "erased" and found["code"]["is"] == "erased"
     assert isinstance(found["salt"], dict)
-
-
-def test_an_export_of_events_makes_an_equal_bank_at_every_point(bank: Bank, tmp_path: Path) -> None:
-    """Cut anywhere, in the middle of a group as well."""
-    for point in range(2, bank.position + 1, 3):
-        path = tmp_path / f"{point}.jsonl"
-        path.write_bytes(b"".join(export(bank, point, "events")))
-        with Bank.create(tmp_path / f"bank-{point}", unsafe_no_sync=True) as other:
-            import_paths(other, [path])
-            assert state_digests(other.state()) == state_digests(bank.state(point))
-
-
-def test_provenance_is_turtle(bank: Bank) -> None:
-    """It parses, and says from which extraction an item came."""
-    from rdflib import PROV, Graph, URIRef
-
-    graph = Graph().parse(data=b"".join(export(bank, None, "prov")), format="turtle")
-    assert (URIRef("urn:rbank-es:item:bell"), PROV.wasGeneratedBy, None) in graph
 
 
 # ---------------------------------------------------------------- all forms
@@ -347,15 +239,6 @@ def test_an_unknown_form_is_refused(bank: Bank) -> None:
     """With the forms that there are."""
     with pytest.raises(BadInput, match=r"items, trajectories, reasoningbank, events, prov"):
         export(bank, None, "pdf")
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_exporting_writes_nothing_to_the_log(bank: Bank, form: str) -> None:
-    """The head stays."""
-    head = bank.head()
-    for _, pieces in export_files(bank, None, form):
-        list(pieces)
-    assert bank.head() == head
 
 
 @pytest.mark.parametrize(

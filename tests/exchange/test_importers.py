@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,28 +18,25 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import BadFiles, BadImport, BadInput, DuplicateEvent, LimitExceeded, Notice, PositionConflict
+from rbank_es.errors import BadFiles, BadImport, BadInput, DuplicateEvent, LimitExceeded, Notice
 from rbank_es.events import (
     ContextBuilt,
     Event,
     MemoriesConsolidated,
     MemoriesExtracted,
     NoteLogged,
-    Reliance,
     RunFinished,
     RunJudged,
     RunStarted,
     StepTaken,
     ToolCalled,
-    type_of,
 )
 from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import Item
-from rbank_es.exchange import ImportUnit, import_paths, parse, plan
+from rbank_es.exchange import import_paths, parse
 from rbank_es.exchange.exporters import export
 from rbank_es.exchange.memory_markdown import parse_memories
-from rbank_es.law import Append, Dedup, State, active
-from rbank_es.law.digests import state_digests
+from rbank_es.law import active
 from rbank_es.system.utc_times import utc_time
 
 START = "2026-05-04T09:00:00.000250"
@@ -113,23 +109,6 @@ MEMORY = {
 
 
 # ---------------------------------------------------------------- telling forms apart
-
-
-@pytest.mark.parametrize(
-    ("data", "form"),
-    [
-        (json.dumps(ITEMS).encode(), "items"),
-        (jsonl(*RUN), "trajectory"),
-        (jsonl(MEMORY), "reasoningbank"),
-        (b"\xef\xbb\xbf" + json.dumps(ITEMS).encode(), "items"),
-        (b"\n\n" + jsonl(*RUN), "trajectory"),
-        (jsonl(*RUN).replace(b"\n", b"\r\n"), "trajectory"),
-        (b"[]", "items"),
-    ],
-)
-def test_a_form_is_told_by_what_is_in_the_file(data: bytes, form: str) -> None:
-    """Neither the name nor its ending counts, nor blank lines, a byte order mark or the kind of line ends."""
-    assert parse("whatever.txt", data).form == form
 
 
 @pytest.mark.parametrize(
@@ -258,14 +237,6 @@ def test_a_time_with_a_zone_in_the_future_is_refused_before_any_file_is_imported
     assert bank.head() == before
 
 
-def test_files_whose_times_are_left_unset_keep_their_place_in_the_order_of_time(bank: Bank, tmp_path: Path) -> None:
-    """Of two runs in one zone, only the second of which is ahead, the first is still imported first."""
-    now = datetime.now(UTC).replace(tzinfo=None)
-    second = written(tmp_path, "a.jsonl", run_at(now + timedelta(hours=1)))
-    first = written(tmp_path, "b.jsonl", run_at(now - timedelta(hours=1)))
-    assert [Path(file.path) for file in import_paths(bank, [second, first]).files] == [first, second]
-
-
 @pytest.mark.parametrize("recorded", ["yesterday", "", "0001-01-01T00:00:00+10:00", "2026-13-01T00:00:00"])
 def test_what_is_no_time_is_refused(recorded: str) -> None:
     """So is a time that has no place in UTC."""
@@ -274,28 +245,6 @@ def test_what_is_no_time_is_refused(recorded: str) -> None:
 
 
 # ---------------------------------------------------------------- items
-
-
-def test_items_keep_their_ids_words_and_facts() -> None:
-    """Polarity follows from the source unless it is given; optional fields are taken over."""
-    given_items = [*ITEMS, {"title": "T", "src": "pattern", "polarity": "failure", "scope": "general", "domain": "sea"}]
-    extractions = events(json.dumps(given_items).encode())
-    assert [event.kind for event in extractions] == ["seed", "failure", "manual", "pattern"]
-    heads = [head for event in extractions for head in event.heads]
-    texts = [text for event in extractions for text in event.candidates]
-    assert [head.id for head in heads] == ["wind", "fog", "log", Item.make_id("T", "")]
-    assert [head.polarity for head in heads] == ["success", "failure", "success", "failure"]
-    assert (heads[3].scope, heads[3].domain, heads[0].domain) == ("general", "sea", None)
-    assert texts[0] == msgspec.convert({"is": "item"} | {k: ITEMS[0][k] for k in ("title", "desc", "content", "tags")},
-                                       type=type(texts[0]))  # fmt: skip
-
-
-def test_items_are_kept_whole(bank: Bank, tmp_path: Path) -> None:
-    """The limits of an extractor don't cut what is imported."""
-    long = {"id": "long", "title": "t" * 500, "desc": "d" * 900, "content": "word " * 9_000}
-    import_paths(bank, [written(tmp_path, "i.json", json.dumps([long]).encode())])
-    [item] = bank.get(["long"])
-    assert (item.title, item.desc, item.content) == (long["title"], long["desc"], long["content"])
 
 
 @pytest.mark.parametrize(
@@ -322,15 +271,6 @@ def test_a_bad_item_is_refused_with_its_number_and_the_field(entry: Any, says: s
     assert says in caught.value.reason
 
 
-def test_many_items_are_several_extractions_that_fit_a_line() -> None:
-    """Each of at most `IMPORT_CANDIDATES`, in order, each with its own id."""
-    many = [{"title": f"t{number}", "content": "x" * 1900} for number in range(250)]
-    extractions = events(json.dumps(many).encode())
-    assert [len(event.heads) for event in extractions] == [100, 100, 50]
-    assert len({event.id for event in extractions}) == 3
-    assert [text.title for event in extractions for text in event.candidates] == [entry["title"] for entry in many]
-
-
 def test_candidates_are_decided_by_the_policy_in_force(bank: Bank, tmp_path: Path) -> None:
     """What states the same under another id supports the item that it repeats; a known id adds nothing."""
     import_paths(bank, [written(tmp_path, "a.json", json.dumps(ITEMS).encode())])
@@ -344,77 +284,7 @@ def test_candidates_are_decided_by_the_policy_in_force(bank: Bank, tmp_path: Pat
     assert (last.policy, last.decisions[0].reason) == ("dedup-2", "same")
 
 
-def test_planning_is_pure_and_follows_the_policy_that_stands_in_the_state() -> None:
-    """The same state gives the same plan; another policy another one; no policy means append."""
-    twins = [ITEMS[1], ITEMS[1] | {"id": "fog2"}]
-    units = parse("i.json", json.dumps(twins).encode()).units
-
-    def actions(state: State) -> list[str]:
-        planned = list(plan(state, units))
-        assert planned == list(plan(state, units))
-        [decided] = [event for unit in planned for event in unit.events if isinstance(event, MemoriesConsolidated)]
-        return [decision.action for decision in decided.decisions]
-
-    assert actions(State(policies={"consolidation": Dedup().choice})) == ["add", "skip"]
-    assert actions(State(policies={"consolidation": Append().choice})) == ["add", "add"]
-    assert actions(State()) == ["add", "add"]
-
-
-def test_a_plan_sees_what_the_units_before_it_brought() -> None:
-    """Candidates of one file are weighed against each other, across extractions."""
-    twins = [ITEMS[1], ITEMS[0], ITEMS[1] | {"id": "fog2"}]
-    units = parse("i.json", json.dumps(twins).encode()).units
-    planned = [
-        event for unit in plan(State(policies={"consolidation": Dedup().choice}), units) for event in unit.events
-    ]
-    decisions = [event.decisions[0] for event in planned if isinstance(event, MemoriesConsolidated)]
-    assert [(decision.action, decision.targets) for decision in decisions] == [
-        ("add", ()),
-        ("add", ()),
-        ("skip", ("fog",)),
-    ]
-
-
 # ---------------------------------------------------------------- trajectories
-
-
-def test_a_recorded_run_becomes_its_events_in_the_order_of_the_file() -> None:
-    """What was recorded after the end of the run stays after it."""
-    assert [type_of(event) for event in events(jsonl(*RUN))] == [
-        "run_started",
-        "context_built",
-        "tool_called",
-        "run_finished",
-        "step_taken",
-    ]
-
-
-def test_what_was_recorded_stands_in_the_fields_and_the_rest_in_extra() -> None:
-    """Nothing is lost and nothing invented: an unknown field is unset, a preview is marked as one."""
-    started, context, called, finished, step = events(jsonl(*RUN))
-    assert (started.task, started.endpoint, started.iterations_max) == ("Count the buoys", "http://sea.example/", 8)
-    assert (started.ontology, started.model, started.scripted, started.extra) == (None, None, False, None)
-    assert started.occurred_at == START + "Z"
-    assert (context.chars, context.layers, context.items) == (91, (), ())
-    assert (called.tool, called.chars, called.result, called.previews) == ("count", 12, "{'n': 7}", ("result",))
-    assert (called.duration_s, called.occurred_at) == (0.25, "2026-05-04T09:00:01.250000Z")
-    assert (called.step, called.arguments, called.error_code) == (None, None, None)
-    assert extra(called) == {"result_type": "dict", "@call": {"args_type": "tuple", "kwargs_keys": []}}
-    assert (finished.outcome, finished.iterations, finished.answer_chars) == ("submitted", 1, 1)
-    assert (finished.answer, finished.previews, finished.sparql) == ("7", ("answer",), "S")
-    assert (finished.lm_calls, finished.duration_s) == (None, None)
-    assert (step.index, step.reasoning, step.code, step.output) == (1, "count them", "count()", None)
-    assert extra(step) == {"total": 1, "output": None}
-    assert len({event.run for event in (started, context, called, finished, step)}) == 1
-
-
-def test_usage_of_models_becomes_the_totals_of_the_run() -> None:
-    """The recorder's names are mapped; what has no field stays under its name."""
-    usage = {"total_calls": 5, "prompt_tokens": 70, "completion_tokens": 8, "total_tokens": 78, "total_cost": 0.5}
-    finished = only(jsonl(RUN[0], line("run_complete", {"converged": False, "lm_usage": usage})), RunFinished)
-    totals = (finished.lm_calls, finished.tokens_in, finished.tokens_out, finished.cost_usd)
-    assert (finished.outcome, totals) == ("forced_at_limit", (5, 70, 8, 0.5))
-    assert extra(finished) == {"lm_usage": {"total_tokens": 78}}
 
 
 def test_an_error_ends_a_run_as_failed() -> None:
@@ -434,65 +304,12 @@ def test_a_tools_error_has_a_code(preview: str | None, code: str) -> None:
     assert (called.error, called.error_code) == ("late", code)
 
 
-def test_texts_cut_by_the_recorder_are_marked_as_previews() -> None:
-    """Recorders cut reasoning and output at 500 characters, code at 1,000."""
-    cut = {"iteration": 1, "reasoning": "r" * 500, "code": "c" * 1000, "output": "o" * 499}
-    step = only(jsonl(RUN[0], line("iteration", cut)), StepTaken)
-    assert step.previews == ("reasoning", "code")
-
-
-def test_a_result_belongs_to_the_latest_open_call_of_its_tool() -> None:
-    """So nested calls pair up, and other tools don't get in between."""
-    a, b = {"tool": "a"}, {"tool": "b"}
-    lines = [
-        line("tool_call", a | {"n": 1}),
-        line("tool_call", b | {"n": 2}),
-        line("tool_call", a | {"n": 3}),
-        line("tool_result", a | {"result_size": 30}),
-        line("tool_result", b | {"result_size": 20}),
-        line("tool_result", a | {"result_size": 10}),
-    ]
-    calls = [event for event in events(jsonl(RUN[0], *lines)) if isinstance(event, ToolCalled)]
-    assert [(event.tool, event.chars, extra(event)["@call"]["n"]) for event in calls] == [
-        ("a", 30, 3),
-        ("b", 20, 2),
-        ("a", 10, 1),
-    ]
-
-
-def test_a_call_without_a_result_and_a_result_without_a_call_are_kept() -> None:
-    """Each is a tool_called that says which of the two it is, at its own time and place."""
-    lines = [
-        line("tool_result", {"tool": "a", "result_size": 5}),
-        line("tool_call", {"tool": "a"}, "2026-05-04T10:00:00"),
-        line("iteration", {"iteration": 1}),
-    ]
-    found = events(jsonl(RUN[0], *lines))[2:]
-    assert [type_of(event) for event in found] == ["tool_called", "tool_called", "step_taken"]
-    assert [extra(event)["@only"] for event in found[:2]] == ["tool_result", "tool_call"]
-    assert (found[0].chars, found[1].chars, found[1].duration_s) == (5, None, None)
-    assert found[1].occurred_at == "2026-05-04T10:00:00.000000Z"
-
-
 def test_a_result_before_its_call_by_the_clock_has_no_duration() -> None:
     """A clock that was set back doesn't make a negative time; the recorded one is kept."""
     pair = [line("tool_call", {"tool": "a"}, "2026-05-04T10:00:09"), line("tool_result", {"tool": "a"})]
     called = only(jsonl(RUN[0], *pair), ToolCalled)
     assert called.duration_s is None
     assert extra(called) == {"@call_timestamp": "2026-05-04T10:00:09"}
-
-
-def test_the_run_id_follows_from_stem_and_content_whatever_the_spacing() -> None:
-    """Other spacing or key order is the same run with the same events, and so is a longer one."""
-    compact = "\n".join(json.dumps(one, separators=(",", ":")) for one in RUN).encode()
-    shuffled = "\n".join(json.dumps(one, sort_keys=True) for one in RUN).encode()
-    first = events(jsonl(*RUN))
-    assert events(compact) == first
-    assert [(event.id, event.run) for event in events(shuffled)] == [(event.id, event.run) for event in first]
-    assert first[0].run.startswith("night-watch-")
-    assert [event.id for event in events(jsonl(*RUN, RUN[4]))][:-1] == [event.id for event in first]
-    assert events(jsonl(RUN[0] | {"timestamp": "2026-05-04T09:00:00"}, *RUN[1:]))[0].run != first[0].run
-    assert events(jsonl(*RUN), f"{first[0].run}.jsonl")[0].run == first[0].run
 
 
 @pytest.mark.parametrize(
@@ -534,38 +351,7 @@ def test_a_line_that_is_no_object_is_refused(tail: bytes) -> None:
     assert caught.value.line == len(RUN) + 1
 
 
-def test_a_key_that_recorders_do_not_write_is_taken_where_it_fits_and_else_kept() -> None:
-    """It may be a field of the event by its own name; with a wrong type it is just an unknown key."""
-    started = only(
-        jsonl(line("run_start", {"task": "t", "model": "m", "mode": "shouting", "ship": {"is": "ref"}})), RunStarted
-    )
-    assert (started.model, started.mode) == ("m", None)
-    assert extra(started) == {"mode": "shouting", "ship": {"is": "ref"}}
-
-
 # ---------------------------------------------------------------- ReasoningBank
-
-
-def test_a_full_record_becomes_a_run_with_steps_a_verdict_and_its_items() -> None:
-    """Task and template ids are kept; the shorter list of thoughts or actions is filled up with nothing."""
-    found = events(jsonl(MEMORY))
-    assert [type_of(event) for event in found] == [
-        "run_started",
-        "step_taken",
-        "step_taken",
-        "run_finished",
-        "run_judged",
-        "memories_extracted",
-    ]
-    started, one, two, finished, judged, extracted = found
-    assert (started.task, extra(started)) == ("Where is the key?", {"task_id": 17, "template_id": 3})
-    assert (one.reasoning, one.code, two.reasoning, two.code) == ("look", "open drawer", "ask", None)
-    assert (finished.outcome, extra(finished)) == ("submitted", {"outcome": "unknown"})
-    assert (judged.purpose, judged.verdict, judged.kind, judged.judge) == ("learning", "success", "lm", "reasoningbank")
-    assert (extracted.kind, extracted.runs) == ("success", (started.run,))
-    assert extracted.relied == (Reliance(run=started.run, verdict="success", judgment=judged.id),)
-    assert extracted.candidates[0].title == "Look in the drawer"
-    assert extracted.heads[0].id == Item.make_id("Look in the drawer", "First.")
 
 
 def test_the_short_form_and_the_scaling_form() -> None:
@@ -640,15 +426,6 @@ def test_items_are_found_in_what_models_write(text: str, found: list[tuple[str, 
     assert outside == ([stray] if stray else [])
 
 
-def test_the_items_of_records_are_decided_run_by_run(bank: Bank, tmp_path: Path) -> None:
-    """A later record that repeats an earlier one supports its item."""
-    path = written(tmp_path, "m.jsonl", jsonl(MEMORY, MEMORY | {"task_id": 18}))
-    report = import_paths(bank, [path]).files[0]
-    assert (report.runs, report.items_added, report.items_skipped, report.groups) == (2, 1, 1, 2)
-    [entry] = bank.state().items.values()
-    assert (entry.support, entry.item.title) == (2, "Look in the drawer")
-
-
 # ---------------------------------------------------------------- exported events
 
 
@@ -660,38 +437,9 @@ def exported(bank: Bank, tmp_path: Path) -> Path:
     return written(tmp_path, "events.jsonl", b"".join(export(bank, None, "events")))
 
 
-def test_exported_events_make_an_equal_bank(bank: Bank, exported: Path, tmp_path: Path) -> None:
-    """Same state, same ids, same texts; what was recorded later keeps the time at which it happened."""
-    with Bank.create(tmp_path / "other", unsafe_no_sync=True) as other:
-        report = import_paths(other, [exported]).files[0]
-        assert (report.form, report.appended, report.left_out) == ("events", bank.position, 0)
-        assert state_digests(other.state()) == state_digests(bank.state())
-        pairs = list(zip(bank.events(resolve=True), other.events(after=2, resolve=True), strict=True))
-    for there, here in pairs:
-        assert here.id == there.id
-        assert here.occurred_at == there.occurred_at or here.occurred_at == there.at
-        assert content(here) == content(there)
-
-
 def content(event: Event) -> Event:
     changes: dict[str, Any] = {"seq": 0, "at": "", "id": "", "occurred_at": None, "more": 0, "dur": 0, "crc": ""}
     return replace(event, **changes | ({"salt": ""} if hasattr(event, "salt") else {}))
-
-
-def test_exported_events_add_nothing_to_the_bank_they_come_from(bank: Bank, exported: Path) -> None:
-    """The time of recording that stands in for a missing `occurred_at` is not taken for a difference."""
-    before = bank.position
-    report = import_paths(bank, [exported]).files[0]
-    assert (report.appended, report.groups_known, bank.position) == (0, report.groups, before)
-
-
-def test_a_longer_export_adds_the_rest(bank: Bank, exported: Path, tmp_path: Path) -> None:
-    """Wherever the first one was cut, in the middle of a group as well."""
-    lines = exported.read_bytes().splitlines(keepends=True)
-    with Bank.create(tmp_path / "other", unsafe_no_sync=True) as other:
-        import_paths(other, [written(tmp_path, "part.jsonl", b"".join(lines[:9]))])
-        assert import_paths(other, [exported]).files[0].appended == len(lines) - 9
-        assert state_digests(other.state()) == state_digests(bank.state())
 
 
 def test_a_known_event_with_other_content_is_a_conflict(bank: Bank, exported: Path, tmp_path: Path) -> None:
@@ -757,45 +505,10 @@ def test_an_export_with_a_handle_or_an_id_twice_is_refused(bank: Bank, exported:
 FILES = {"items": json.dumps(ITEMS).encode(), "trajectory": jsonl(*RUN), "reasoningbank": jsonl(MEMORY, MEMORY)}
 
 
-@pytest.mark.parametrize("form", FILES)
-def test_the_same_file_twice_adds_nothing(bank: Bank, tmp_path: Path, form: str) -> None:
-    """Nor does a copy under another name, nor after the policy has changed its mind."""
-    path = written(tmp_path, "one", FILES[form])
-    first = import_paths(bank, [path])
-    before = bank.position
-    choices = [choice for choice in bank.state().policies.values() if choice.kind != "consolidation"]
-    bank.append({"type": "policy_set", "policies": msgspec.to_builtins([*choices, Append().choice])})
-    again = import_paths(bank, [path, written(tmp_path, "two", FILES[form])])
-    assert first.appended == before - 2
-    assert (again.appended, bank.position) == (0, before + 1)
-    assert all(file.groups_known == file.groups and file.first == 0 for file in again.files)
-
-
 def test_a_run_is_one_append(bank: Bank, tmp_path: Path) -> None:
     """Readers see the whole run or nothing of it."""
     import_paths(bank, [written(tmp_path, "r.jsonl", jsonl(*RUN))])
     assert [event.more for event in bank.events(after=2)] == [4, 3, 2, 1, 0]
-
-
-def test_folders_are_searched_and_their_files_taken_in_order(bank: Bank, tmp_path: Path) -> None:
-    """Those that end in .json or .jsonl, at any depth, without times first; a named file may end as it likes."""
-    folder = tmp_path / "in"
-    (folder / "b").mkdir(parents=True)
-    written(folder, "z.json", FILES["items"])
-    written(folder / "b", "a.jsonl", FILES["trajectory"])
-    written(folder, "notes.txt", b"not looked at")
-    named = written(tmp_path, "memory.txt", FILES["reasoningbank"])
-    report = import_paths(bank, [folder, named])
-    assert [Path(file.path).name for file in report.files] == ["z.json", "memory.txt", "a.jsonl"]
-    assert report.files[0].first == 3
-
-
-@pytest.mark.parametrize("name", ["missing.json", "empty-folder"])
-def test_a_path_with_nothing_to_import_is_refused(bank: Bank, tmp_path: Path, name: str) -> None:
-    """It is named."""
-    (tmp_path / "empty-folder").mkdir()
-    with pytest.raises(BadImport, match=name):
-        import_paths(bank, [tmp_path / name])
 
 
 def test_all_broken_files_are_named_at_once_and_left_out_only_where_somebody_says_so(
@@ -842,25 +555,6 @@ def test_a_folder_that_cannot_be_listed_is_not_passed_by(
         assert len(import_paths(bank, [tmp_path / "in"], skip_unreadable=True).files) == 1
 
 
-def test_one_broken_file_stops_the_import_before_it_begins(bank: Bank, tmp_path: Path) -> None:
-    """Nothing of the sound ones before it is appended."""
-    good, bad = written(tmp_path, "a.json", FILES["items"]), written(tmp_path, "b.jsonl", jsonl(RUN[0]) + b"{")
-    before = bank.head()
-    with pytest.raises(BadFiles, match=r"b\.jsonl, line 2"):
-        import_paths(bank, [good, bad])
-    assert bank.head() == before
-
-
-def test_progress_counts_bytes(bank: Bank, tmp_path: Path) -> None:
-    """The last call says that all are done."""
-    paths = [written(tmp_path, name, data) for name, data in FILES.items()]
-    calls: list[tuple[int, int]] = []
-    import_paths(bank, paths, lambda done, total: calls.append((done, total)))
-    total = sum(map(len, FILES.values()))
-    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
-    assert calls[-1] == (total, total)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("chars", "appends"), [(7_500_000, 1), (8_500_000, 2)])
 def test_one_append_takes_sixteen_mebibytes_of_an_import(
@@ -904,42 +598,6 @@ def test_what_does_not_fit_into_one_append_is_split_between_groups(
     assert (report.groups, report.groups_known, bank.position) == (5, 2, 2 + 35)
     assert len(bank.state().runs) == 5
     assert len(active(bank.state())) == 1
-
-
-def test_a_writer_in_between_makes_the_import_decide_again(
-    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other brought an item that the file has almost as well: it is supported, not added a second time."""
-    path = written(tmp_path, "i.json", json.dumps(ITEMS[:1]).encode())
-    append, others = bank.log.append, [json.dumps([ITEMS[0] | {"id": "theirs", "title": "Mind the winds"}]).encode()]
-
-    def slow(*args: Any, **options: Any) -> Any:
-        if others:
-            import_paths(bank, [written(tmp_path, "theirs.json", others.pop())])
-        return append(*args, **options)
-
-    monkeypatch.setattr(bank.log, "append", slow)
-    report = import_paths(bank, [path]).files[0]
-    assert (report.items_added, report.items_skipped) == (0, 1)
-    assert bank.state().items["theirs"].support == 2
-
-
-def test_an_import_gives_up_when_others_are_always_faster(
-    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After `IMPORT_TRIES`, with the conflict."""
-    append, tries = bank.log.append, 0
-
-    def slow(given_events: Any, **options: Any) -> Any:
-        nonlocal tries
-        tries += 1
-        append([NoteLogged(note="{}")])
-        return append(given_events, **options)
-
-    monkeypatch.setattr(bank.log, "append", slow)
-    with pytest.raises(PositionConflict):
-        import_paths(bank, [written(tmp_path, "i.json", FILES["items"])])
-    assert tries == limits.IMPORT_TRIES
 
 
 def test_several_importers_of_the_same_files_add_them_once(bank: Bank, tmp_path: Path) -> None:
@@ -1064,10 +722,3 @@ def test_every_line_of_a_trajectory_is_in_one_event(lines: list[dict[str, Any]])
     assert sum(isinstance(event, RunFinished) for event in found) == sum("run_" in kind for kind in kinds) - 1
     assert sum(isinstance(event, ContextBuilt) for event in found) <= 1
     assert len({event.id for event in found}) == len(found)
-
-
-def test_units_know_their_size() -> None:
-    """So that a batch stays below the limit of an append."""
-    [unit] = parse("r.jsonl", jsonl(*RUN)).units
-    assert isinstance(unit, ImportUnit)
-    assert unit.size > sum(len(json.dumps(one)) for one in RUN) / 2

@@ -35,19 +35,6 @@ CODE = {
 }
 
 
-@pytest.mark.parametrize("code", CODE.values(), ids=CODE)
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_every_layout_is_read_and_its_code_stays_code(layout: str, code: str) -> None:
-    """Two items of one layout, each with code in its content that looks like the labels of items."""
-    contents = [f"Compare {n}:\n{code}\nThen sort." for n in (1, 2)]
-    made = [LAYOUTS[layout].format(n=n, t=f"Title {n}", d=f"When {n}", c=c) for n, c in enumerate(contents, 1)]
-    found, stray = parse_memories("\n".join(made))
-    assert [(each.title, each.desc, each.content) for each in found] == [
-        (f"Title {n}", f"When {n}", content) for n, content in enumerate(contents, 1)
-    ]
-    assert stray == []
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -13,9 +13,8 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
-from rbank_es.events import MemoriesForgotten, MemoriesRead
+from rbank_es.events import MemoriesForgotten
 from rbank_es.exchange.people_database import VIEWS, write_people_database
-from rbank_es.law import counted_uses
 from tests.cli_runner import SAMPLE, run
 
 
@@ -30,18 +29,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rows(place: Path, sql: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(place)) as connection:
         return connection.execute(sql).fetchall()
-
-
-def test_its_rows_are_those_of_the_fold(written: Path) -> None:
-    with Bank.open(SAMPLE) as bank:
-        state = bank.state()
-    uses = counted_uses(state)
-    expected = {
-        (id, entry.item.title, entry.state, entry.support, len(uses.get(id, ()))) for id, entry in state.items.items()
-    }
-    assert set(rows(written, "SELECT id, title, state, support, uses FROM items")) == expected
-    support = dict(rows(written, "SELECT item, group_concat(candidate) FROM support GROUP BY item"))
-    assert support.keys() == {id for id, entry in state.items.items() if entry.support}
 
 
 def test_every_foreign_key_leads_to_a_row_and_every_table_of_things_has_a_key(written: Path) -> None:
@@ -68,14 +55,6 @@ def test_items_and_runs_are_found_by_word_forms(written: Path) -> None:
     found = rows(written, "SELECT count(*) FROM items_fts WHERE items_fts MATCH 'lighthouses'")
     assert found == rows(written, "SELECT count(*) FROM items_fts WHERE items_fts MATCH 'lighthouse'") != [(0,)]
     assert rows(written, "SELECT count(*) FROM runs_fts WHERE runs_fts MATCH 'taller'") != [(0,)]
-
-
-def test_rows_about_what_the_bank_does_not_know_are_counted(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "b") as bank:
-        bank.append(MemoriesRead(run="nowhere", ids=("unknown",), how="get", chars=9))
-        write_people_database(bank, tmp_path / "b.sqlite")
-    assert rows(tmp_path / "b.sqlite", "SELECT rows_left_out > 0 FROM bank") == [(1,)]
-    assert rows(tmp_path / "b.sqlite", "SELECT count(*) FROM uses") == [(0,)]
 
 
 @pytest.mark.slow

@@ -89,6 +89,7 @@ def test_behind_words_a_call_is_an_object_of_a_schema(tmp_path: Path, refuses: b
     assert all(each["tools"] == server.requests[0]["tools"] for each in server.requests)
 
 
+@pytest.mark.slow
 def test_a_server_that_refuses_the_schema_is_asked_in_the_usual_form(tmp_path: Path) -> None:
     refused = says.error("400 Bad Request", "response_format is not supported")
     end, calls, _ = forced(
@@ -97,6 +98,7 @@ def test_a_server_that_refuses_the_schema_is_asked_in_the_usual_form(tmp_path: P
     assert end.answer == "45 metres" and [each.error_code for each in calls] == [None, "refused", None]
 
 
+@pytest.mark.slow
 def test_where_nobody_knows_of_schemas_none_is_sent(tmp_path: Path) -> None:
     end, _, requests = forced(tmp_path / "bank", "react", [answer("45 metres")])
     assert end.answer == "45 metres" and not any("response_format" in each for each in requests)

@@ -169,6 +169,7 @@ CASES: dict[str, Case] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 @pytest.mark.parametrize("executor", EXECUTORS.names())
 @pytest.mark.parametrize("name", one_in(10, CASES))

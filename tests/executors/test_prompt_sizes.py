@@ -49,6 +49,7 @@ def first_prompt(executor: str, task: str, manual: ToolManual = "short") -> str:
     return turns.prompt(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [FIRST, SECOND])
 @pytest.mark.parametrize("executor", WHOLE_CHARS)
 def test_the_first_prompt_is_at_most_58_percent_of_what_it_was(executor: str, task: str) -> None:
@@ -70,11 +71,13 @@ Measured with the template of a real server: 1,563, 1,539, 1,578 and, with the J
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", MOST_CHARS)
 def test_a_first_prompt_has_at_most_so_many_tokens(executor: str) -> None:
     assert len(first_prompt(executor, FIRST)) <= MOST_CHARS[executor]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", WHOLE_CHARS)
 def test_the_whole_manual_is_the_difference_of_a_setting(executor: str) -> None:
     """What `tools` returns on request, each prompt then holds: 7,000 characters more."""

@@ -11,9 +11,7 @@ import pytest
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
-from rbank_es.errors import LmFailed  # noqa: E402
 from rbank_es.models.scripted_model import rendered  # noqa: E402
-from tests.executors.contract import tool_calls  # noqa: E402
 from tests.executors.runs import call  # noqa: E402
 from tests.executors.section_replies import SectionReplies  # noqa: E402
 
@@ -30,21 +28,6 @@ class TestReact(SectionReplies):
 
     def half_said(self) -> str:
         return rendered({"next_thought": "I have a plan.", "next_tool_name": "find"})
-
-    def test_the_code_of_a_step_is_the_call_as_json(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, call("find", {"word": "rock", "k": 2}), self.submits())
-        made.run(self.name)
-        step = made.steps[0]
-        assert json.loads(str(step.code)) == {"tool": "find", "args": {"word": "rock", "k": 2}}
-        answered = json.loads(str(step.output))
-        assert answered["ok"] is True and answered["key"] == tool_calls(made)[0].id and answered["k"] == 2
-        assert (step.stdout_chars, step.variables_n, step.variables_chars) == (0, 0, 0)
-
-    @pytest.mark.parametrize("name", ["find", "`find`", " 'find' ", '"find"'])
-    def test_the_name_of_a_tool_may_be_quoted(self, tmp_path: Path, name: str) -> None:
-        made = self.setting(tmp_path, call(name, {"word": "rock"}), self.submits())
-        made.run(self.name)
-        assert [each.tool for each in tool_calls(made)] == ["find"]
 
     @pytest.mark.parametrize(
         ("name", "arguments"),
@@ -66,13 +49,6 @@ class TestReact(SectionReplies):
         made = self.setting(tmp_path, call("SUBMIT(answer=depth, sparql=query, evidence=keys)"), self.submits())
         result = made.run(self.name)
         assert [step.fault for step in result.steps] == ["refused", None]
-
-    def test_numbered_headers_are_read(self, tmp_path: Path) -> None:
-        """As the history numbers its steps."""
-        said = call("find", {"word": "rock"}).replace("tool_name ##", "tool_name_0 ##").replace("args ##", "args_0 ##")
-        made = self.setting(tmp_path, said, self.submits())
-        made.run(self.name)
-        assert [each.tool for each in tool_calls(made)] == ["find"]
 
     def test_why_arguments_cant_be_read_is_said_in_words_for_the_agent(self, tmp_path: Path) -> None:
         """It was another library's message, with the address of its pages."""
@@ -116,11 +92,3 @@ class TestReact(SectionReplies):
         made.run(self.name, output_chars=100)
         assert "X" * 50 not in made.turns.prompt() and "characters left out" in made.turns.prompt()
         assert "X" * 9_000 in str(made.steps[0].output)
-
-    def test_earlier_steps_are_shortened_where_the_prompt_is_too_long(self, tmp_path: Path) -> None:
-        too_long = LmFailed("context_too_long", "too long", "choose another model")
-        said = [call("find", {"word": "oldest"}), call("find", {"word": "newer"}), too_long, self.submits()]
-        made = self.setting(tmp_path, *said)
-        made.run(self.name)
-        assert "Step 1 (shortened)" in made.turns.prompt() and "Step 1 gave:" not in made.turns.prompt()
-        assert "newer" in made.turns.prompt() and "Step 2 gave:" in made.turns.prompt()

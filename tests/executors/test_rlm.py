@@ -7,38 +7,18 @@ from pathlib import Path
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
-from rbank_es.errors import LmFailed  # noqa: E402
-from rbank_es.executors.executor import RunLimits, executor_class  # noqa: E402
 from tests.executors.contract import CodeContract  # noqa: E402
-from tests.executors.runs import TASK, Setting, code, local  # noqa: E402
+from tests.executors.runs import TASK, Setting, code  # noqa: E402
 from tests.executors.section_replies import SectionReplies  # noqa: E402
 
 
 class TestRlm(CodeContract, SectionReplies):
     name = "rlm"
 
-    def test_a_context_of_the_largest_budgets_is_shown_whole(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, self.submits())
-        made.begin()
-        context = "\n".join(f"line {number} of what is known" for number in range(200))
-        executor = executor_class("rlm")(local)
-        executor.execute(TASK, context, made.tools, made.recorder, made.lms, RunLimits())
-        lines = [line.strip() for line in made.turns.prompt().splitlines()]
-        assert all(lines.count(line) == 1 for line in context.splitlines())
-
     def test_the_whole_history_is_in_every_prompt(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, *[code(f"print('seen {number}')") for number in range(6)], self.submits())
         made.run(self.name, self.interpreters)
         assert all(f"Step {number + 1} gave:\nseen {number}" in made.turns.prompt() for number in range(6))
-
-    def test_steps_that_are_shortened_are_named_and_the_others_keep_their_numbers(self, tmp_path: Path) -> None:
-        too_long = LmFailed("context_too_long", "too long", "choose another model")
-        steps = [code(f"print('seen {number}')") for number in range(3)]
-        made = self.setting(tmp_path, *steps, too_long, self.submits())
-        made.run(self.name, self.interpreters)
-        prompt = made.turns.prompt()
-        assert "Step 2 (shortened): print('seen 1') -> seen 1" in prompt and "Step 2 gave:" not in prompt
-        assert "Step 3 gave:\nseen 2" in prompt
 
     def test_inputs_are_put_back_before_each_step(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, code("question = 'another'"), code("print(question)"), self.submits())

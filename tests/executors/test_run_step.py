@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.executors.run_step import RunStep, repeated_by, stall_of
-from rbank_es.limits import reply_limits
 
 KEYS = ("01a7", "01b9", "02c4", "77d1")
 
@@ -38,54 +36,10 @@ def fails_otherwise(number: int) -> dict[str, Any]:
     return {"code": "abcdefgh"[number], "fault": "tool_failed", "output": "abcdefgh"[number]}
 
 
-STANDSTILLS = [
-    (prose, reply_limits.STALL_REPEATS, "failed in the same way"),
-    (wrong, reply_limits.STALL_REPEATS, "failed in the same way"),
-    (asked, reply_limits.STALL_REPEATS, "made the same call"),
-    (varied, reply_limits.STALL_BARREN, "had no answer of a tool"),
-    (fails_otherwise, reply_limits.STALL_BARREN, "had no answer of a tool"),
-]
-
-
-@pytest.mark.parametrize(("made", "least", "what"), STANDSTILLS)
-def test_a_standstill_is_told_once_and_is_final_with_the_next_step(made: Any, least: int, what: str) -> None:
-    for number in range(least + 2):
-        found = stall_of(steps(*(made(at % 7 if made is not asked else at % 4) for at in range(number))))
-        if number < least:
-            assert found is None
-        else:
-            assert found is not None
-            assert (found.what, found.steps, found.is_final) == (what, number, number > least)
-            assert found.words == f"the last {number} steps {what}"
-
-
-@pytest.mark.parametrize(("made", "least", "_"), STANDSTILLS)
-def test_a_step_that_makes_headway_ends_a_standstill(made: Any, least: int, _: str) -> None:
-    headway = {"code": "look()", "output": "new", "answered": 1}
-    assert stall_of(steps(*(made(at) for at in range(least - 1)), headway)) is None
-    assert stall_of(steps(*(made(at) for at in range(least - 1)), headway, made(0))) is None
-
-
-def test_steps_that_only_repeat_earlier_ones_in_turn_stand_still() -> None:
-    other = {"code": '{"tool": "g_classes", "args": {}}', "output": "2 classes", "answered": 1}
-    in_turn = [asked(0), other, asked(1), other, asked(2), other]
-    told, over = stall_of(steps(*in_turn[:5])), stall_of(steps(*in_turn))
-    assert stall_of(steps(*in_turn[:4])) is None
-    assert told is not None and told.words == "the last 3 steps only repeated earlier calls" and not told.is_final
-    assert over is not None and over.is_final
-
-
 def test_a_repeated_call_is_that_of_the_first_step_that_made_it_with_the_same_outcome() -> None:
     made = steps(wrong(1), asked(0), asked(1), asked(2))
     earlier = repeated_by(made)
     assert earlier is not None and earlier.index == 2 and repeated_by(made[:2]) is None and repeated_by([]) is None
-
-
-def test_work_on_an_earlier_answer_is_headway_and_failures_behind_one_are_not() -> None:
-    first = {"code": "r = sparql_query(q)", "answered": 1}
-    assert stall_of(steps(first, *map(varied, range(7)))) is None
-    found = stall_of(steps(first, *map(fails_otherwise, range(7))))
-    assert found is not None and found.is_final
 
 
 def test_what_was_not_the_models_word_is_no_standstill() -> None:

@@ -53,6 +53,7 @@ def test_a_whole_run(name: str, tmp_path: Path) -> None:
     assert result.evidence == {"keys": [key]}
 
 
+@pytest.mark.slow
 def test_a_step_is_recorded_with_what_it_printed_and_holds(name: str, tmp_path: Path) -> None:
     """All that it printed counts, also where it is cut, before an error and before SUBMIT; inputs are variables too."""
     made = Setting(

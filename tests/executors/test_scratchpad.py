@@ -7,7 +7,6 @@ from pathlib import Path
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
-from rbank_es.errors import LmFailed  # noqa: E402
 from rbank_es.sandbox.interpreter import SessionLost  # noqa: E402
 from tests.executors.contract import CodeContract, Dying  # noqa: E402
 from tests.executors.runs import TASK, code  # noqa: E402
@@ -16,23 +15,6 @@ from tests.executors.section_replies import SectionReplies  # noqa: E402
 
 class TestScratchpad(CodeContract, SectionReplies):
     name = "scratchpad"
-
-    def test_the_prompt_holds_the_latest_steps_whole_and_each_earlier_one_as_a_line(self, tmp_path: Path) -> None:
-        steps = [code(f"print('begins {number}')\nprint('ends {number}')") for number in range(6)]
-        made = self.setting(tmp_path, *steps, self.submits())
-        made.run(self.name, self.interpreters, history_entries=2)
-        prompt = made.turns.prompt()
-        assert [number for number in range(6) if f"Step {number + 1} gave:" in prompt] == [4, 5]
-        shortened = [line.strip() for line in prompt.splitlines() if "(shortened)" in line]
-        assert len(shortened) == 4 and shortened[0].startswith("Step 1 (shortened): print('begins 0')")
-        assert shortened[0].endswith("-> begins 0 ends 0")
-
-    def test_where_the_prompt_is_too_long_more_steps_are_shown_by_a_line(self, tmp_path: Path) -> None:
-        too_long = LmFailed("context_too_long", "too long", "choose another model")
-        steps = [code(f"print('seen {number}')") for number in range(4)]
-        made = self.setting(tmp_path, *steps, too_long, too_long, self.submits())
-        made.run(self.name, self.interpreters)
-        assert [made.turns.prompt(number).count("(shortened)") for number in (-3, -2, -1)] == [0, 2, 3]
 
     def test_inputs_are_given_once(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, code("question = 'another'"), code("print(question)"), self.submits())

@@ -20,7 +20,7 @@ from rbank_es.executors.agent_step import CODE_FORM, code_of  # noqa: E402
 from rbank_es.executors.executor import RunLimits  # noqa: E402
 from rbank_es.executors.react import CALL_FORM  # noqa: E402
 from rbank_es.executors.run_step import RunStep  # noqa: E402
-from rbank_es.executors.shown_steps import ShownSteps, StepForm, line_of  # noqa: E402
+from rbank_es.executors.shown_steps import ShownSteps, StepForm  # noqa: E402
 from rbank_es.models.adapter import adapter  # noqa: E402
 from rbank_es.sparql.example_query import class_named, example_class, example_query  # noqa: E402
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools  # noqa: E402
@@ -153,34 +153,12 @@ def test_an_example_is_the_class_that_the_question_names(question: str, name: st
     assert class_named(classes, question) == (f"http://www.w3.org/ns/prov#{name}" if name else None)
 
 
-def test_a_history_grows_by_a_line_a_step_where_earlier_steps_are_shortened(tools: Toolbox) -> None:
-    steps = [
-        RunStep(index=n, reasoning="r" * 500, code=chr(96 + n) * 2_000, output="o" * 4_000, answered=1)
-        for n in range(1, 27)
-    ]
-    shown = ShownSteps(CODE_FORM, tools, RunLimits(iterations=40))
-    sizes = [len(shown.text(steps[:n], n - 4)) for n in range(10, 26)]
-    assert max(after - before for before, after in zip(sizes, sizes[1:], strict=False)) < 300
-    assert line_of(steps[0]) == f"Step 1 (shortened): {'a' * 100} -> {'o' * 100}"
-    assert shown.text([]) == "You have not taken a step yet."
-
-
 QUERY = '{"tool": "sparql_query", "args": {"query": "SELECT * { ?a ?b ?c }"}}'
 
 
 def queried(index: int) -> RunStep:
     output = json.dumps({"ok": True, "alias": f"results_{index}", "next": f"sparql_slice(result='results_{index}')"})
     return RunStep(index=index, reasoning="I ask.", code=QUERY, output=output, answered=1)
-
-
-def test_a_call_that_succeeded_before_is_told_in_a_line_with_what_follows(tools: Toolbox) -> None:
-    shown = ShownSteps(CALL_FORM, tools, LIMITS).text([queried(1), queried(2)])
-    assert shown.count("SELECT * { ?a ?b ?c }") == 1
-    [line] = [each for each in shown.splitlines() if each.startswith("Step 2: ")]
-    assert (
-        "the call of step 1" in line
-        and "You have it already; next: sparql_slice(result='results_1'), or SUBMIT" in line
-    )
 
 
 def test_a_result_that_is_not_shown_any_more_is_shown_again(tools: Toolbox) -> None:

@@ -45,13 +45,6 @@ def test_no_more_than_allowed_are_made_from_any_number_of_threads() -> None:
     assert all("over the limit of 25" in str(error) for error in refused) and len(refused) > 40
 
 
-def test_a_batch_that_is_too_large_is_refused_whole() -> None:
-    calls = SubCalls(lambda prompt: prompt, 25)
-    with pytest.raises(RuntimeError, match="26 more sub-calls are over the limit of 25; 25 are left"):
-        calls.llm_query_batched(["p"] * 26)
-    assert calls.used == 0 and calls.llm_query_batched(["p"] * 25) == ["p"] * 25
-
-
 @pytest.mark.parametrize("prompt", ["Which lights can be seen?", "which lights ", "Lights can be seen"])
 def test_a_prompt_that_says_no_more_than_the_question_is_refused(prompt: str) -> None:
     """Small models asked themselves their question, without any data, until their run stalled."""

@@ -55,24 +55,6 @@ class TestTools(AdvisedContract):
     def half_said(self) -> str:
         return "I have a plan, and no call."
 
-    def test_common_tools_have_a_line_in_their_order_and_rare_ones_are_named(self, tmp_path: Path) -> None:
-        """As functions, with schemas that a server can read, instead of lines."""
-        made = self.setting(tmp_path, self.submits())
-        made.run(self.name)
-        offered = made.turns.requests[0].tools
-        common = [each.name for each in made.tools.manual() if not each.rare]
-        assert [each.name for each in offered] == [*common, "llm_query", "llm_query_batched", "SUBMIT"]
-        assert all(name in str(made.turns.requests[0].system) for name in {*made.tools.functions} - {*common})
-        find = next(each for each in offered if each.name == "find")
-        assert find.parameters == {
-            "type": "object",
-            "properties": {"word": {"type": "string"}, "k": {"type": "integer"}},
-            "required": ["word"],
-        }
-        for each in offered:
-            assert each.description and "$ref" not in json.dumps(each.parameters)
-            assert all(property_.keys() & {"type", "enum"} for property_ in each.parameters["properties"].values())
-
     def test_calls_of_one_reply_are_made_in_their_order(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, Calls(ROCK, ("refuse", {"word": "x"}), SAND, words="All three."), self.submits())
         result = made.run(self.name)
@@ -85,19 +67,6 @@ class TestTools(AdvisedContract):
         assert [part.type for part in said.parts] == ["text", *["tool_call"] * 3] and said.parts[0].text == "All three."
         assert [part.id for part in told.parts] == [part.id for part in said.parts[1:]]
         assert "sand light" in told.parts[2].content[0].text and task.role == "user"
-
-    def test_ids_that_a_server_gave_twice_are_told_apart(self, tmp_path: Path) -> None:
-        """The model of the tests numbers them anew in each reply."""
-        made = self.setting(tmp_path, Calls(ROCK, ROCK), Calls(SAND), self.submits())
-        made.run(self.name)
-        ids = [part.id for each in conversation(made) if each.role == "tool" for part in each.parts]
-        assert len(set(ids)) == 3 and all(re.fullmatch(r"[A-Za-z0-9]{9}", each) for each in ids)
-
-    def test_a_submission_ends_the_run_whatever_follows_in_its_reply(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, Calls(ROCK, ("SUBMIT", {"answer": "Three."}), SAND))
-        result = made.run(self.name)
-        assert (result.outcome, result.answer) == ("submitted", "Three.")
-        assert len(tool_calls(made)) == 1 and str(made.steps[0].output).startswith("FINAL: ")
 
     def test_a_call_that_was_made_before_is_told_to_be_so_and_recorded_as_it_was(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, Calls(ROCK), Calls(ROCK), self.submits())
@@ -229,12 +198,6 @@ class TestTools(AdvisedContract):
                 assert [part.id for part in call.parts] == [part.id for part in answer.parts]
         assert len(conversation(made)) == 1 + 2 and "w4 light" in made.turns.prompt()
         assert "(Your steps 1 to 4 are left out" in conversation(made)[0].text
-
-    def test_a_long_answer_of_a_tool_is_shown_shortened(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, Calls(("llm_query", {"prompt": "x" * 9_000})), self.submits())
-        made.run(self.name, output_chars=100)
-        assert "X" * 101 not in made.turns.prompt() and "characters left out" in made.turns.prompt()
-        assert "X" * 9_000 in str(made.steps[0].output)
 
 
 def test_a_rare_tool_is_offered_once_its_manual_was_asked_for(tmp_path: Path) -> None:

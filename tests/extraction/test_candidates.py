@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.events.items import Item
 from rbank_es.extraction.candidates import many_lines, one_line, read_answer, shortened, usable
 from tests.extraction.judged_runs import answer, entry
 
@@ -22,7 +21,6 @@ def entries_of(text: str) -> list[Any] | None:
 
 
 ONE = [entry()]
-NO_COMMA = json.dumps(ONE).replace('", "content"', '" "content"')
 UNQUOTED = json.dumps(ONE).replace('"title"', "title").replace('"content"', "content")
 
 
@@ -68,13 +66,6 @@ def test_a_long_list_is_found_with_prose_right_behind_it() -> None:
     assert entries_of(answer(json.dumps(long) + "These are all.")) == long
 
 
-@pytest.mark.parametrize(
-    "text", [NO_COMMA, NO_COMMA.replace("}", "} ").replace("]", '{"title": "b", "content": "c"}]')]
-)
-def test_a_comma_that_is_missing_is_forgiven(text: str) -> None:
-    assert (entries_of(answer(text)) or [])[:1] == ONE
-
-
 def test_a_string_that_looks_like_a_missing_comma_is_left_alone() -> None:
     odd = entry(content='say "a" "b": it works } { so')
     assert entries_of(answer(json.dumps([odd]).replace('", "content"', '" "content"'))) == [odd]
@@ -101,33 +92,6 @@ def test_no_answer_takes_long_to_read(text: str) -> None:
 
 
 # ---------------------------------------------------------------- items
-
-
-def test_an_item_has_the_words_and_the_facts_that_are_given() -> None:
-    """Polarity follows from the source, the id from the words."""
-    (item,) = usable([entry()], "failure", domain="lights", tags=("sparql", "sparql", "", "x" * 61)).items
-    assert (item.src, item.polarity, item.domain, item.tags) == ("failure", "failure", "lights", ("sparql",))
-    assert (item.title, item.desc) == ("Count with DISTINCT", "When a join may repeat rows.")
-    assert item.id == Item.make_id(item.title, item.content)
-
-
-@pytest.mark.parametrize(
-    ("given", "title"),
-    [
-        ("  two\n\twords ", "two words"),
-        ("## A heading", "A heading"),
-        ("Title: What to do", "What to do"),
-        ("Memory Item 2: What", "What"),
-        ("- a list", "a list"),
-        ("zero\u200bwidth \x07bell\ud800", "zerowidth bell"),
-        ("```\nfenced\n```", "fenced"),
-        ("कर्\u200dम", "कर्\u200dम"),
-        ("Cafe\u0301s", "Caf\u00e9s"),
-        ("cafe\u0007\u0301", "caf\u00e9"),
-    ],
-)
-def test_a_title_is_one_clean_line(given: str, title: str) -> None:
-    assert usable([entry(given)], "success").items[0].title == title
 
 
 def test_what_is_too_long_is_cut_at_a_sentence_else_between_words() -> None:
@@ -178,15 +142,6 @@ def test_an_entry_that_is_no_item_is_left_out_with_its_flaw(bad: Any, flaw: str)
     made = usable([entry(), bad, entry("Another")], "success")
     assert [item.title for item in made.items] == ["Count with DISTINCT", "Another"]
     assert made.flaws == (flaw,)
-
-
-def test_the_first_three_are_taken() -> None:
-    """Or fewer, where fewer are wanted."""
-    many = [entry(f"Title {number}") for number in range(5)]
-    made = usable(many, "success")
-    assert [item.title for item in made.items] == ["Title 0", "Title 1", "Title 2"]
-    assert made.flaws == ("too_many", "too_many")
-    assert len(usable(many, "success", most=1).items) == 1
 
 
 def test_words_of_a_line_are_parted_by_single_blanks() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from rbank_es.events import (
     Event,
     MemoriesConsolidated,
     MemoriesExtracted,
-    MemoriesRetracted,
     NoteLogged,
     PolicyChoice,
     PolicySet,
@@ -32,8 +31,7 @@ from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.extraction import Extraction, consolidate
 from rbank_es.law import Append, Dedup, DedupV2, State, active, fold
-from rbank_es.law.decisions import Decider, append_decided, consolidation_policy, optimistically, pause_s
-from rbank_es.law.known_items import KnownItems
+from rbank_es.law.decisions import Decider, consolidation_policy, optimistically, pause_s
 from rbank_es.policies import default_policies, load_policies
 from rbank_es.testing import event_id
 
@@ -64,34 +62,6 @@ def before_each_append(bank: Bank, monkeypatch: pytest.MonkeyPatch, meddle: Call
         return append(events, **options)
 
     monkeypatch.setattr(bank.log, "append", slow)
-
-
-def test_an_extraction_and_its_decisions_are_one_group(bank: Bank) -> None:
-    """Every candidate has one, in their order, under the policy in force."""
-    first = consolidate(bank, [extraction(COUNT)])
-    made = consolidate(bank, [extraction(NEAR, OTHER, COUNT)])
-    assert first.added == (COUNT.id,)
-    assert [(each.action, each.targets, each.reason) for each in made.decisions] == [
-        ("skip", (COUNT.id,), "same"),
-        ("add", (), "new"),
-        ("skip", (COUNT.id,), "same-id"),
-    ]
-    extracted, consolidated = list(bank.events(after=made.first - 1))
-    assert isinstance(extracted, MemoriesExtracted) and isinstance(consolidated, MemoriesConsolidated)
-    assert (extracted.id, consolidated.extraction, consolidated.policy) == (
-        made.extractions[0],
-        extracted.id,
-        "dedup-2",
-    )
-    assert (extracted.more, consolidated.more) == (1, 0)
-    assert bank.state().items.keys() == {COUNT.id, OTHER.id}
-
-
-def test_several_extractions_are_decided_one_after_the_other(bank: Bank) -> None:
-    """The second knows what the first brought."""
-    made = consolidate(bank, [extraction(COUNT), extraction(NEAR)])
-    assert [each.action for each in made.decisions] == ["add", "skip"]
-    assert len(made.extractions) == 2 and made.last - made.first == 3
 
 
 def test_decisions_of_one_call_know_what_the_calls_before_ended_with(bank: Bank) -> None:
@@ -127,13 +97,6 @@ def test_a_policy_in_the_place_of_the_banks_decides_once_and_its_decision_is_kep
     assert consolidate(bank, [extraction(third)]).decisions[0].action == "skip"
 
 
-def test_an_extraction_without_candidates_is_recorded_with_its_reason(bank: Bank) -> None:
-    made = consolidate(bank, [extraction(code="malformed", reason="malformed: 3 answers")])
-    (event,) = bank.events(after=made.first - 1)
-    assert isinstance(event, MemoriesExtracted) and event.reason == "malformed: 3 answers"
-    assert (made.decisions, made.added) == ((), ())
-
-
 def test_items_alone_are_an_extraction_by_hand(bank: Bank) -> None:
     made = consolidate(bank, [COUNT, NEAR])
     assert [each.action for each in made.decisions] == ["add", "skip"]
@@ -141,31 +104,7 @@ def test_items_alone_are_an_extraction_by_hand(bank: Bank) -> None:
     assert isinstance(event, MemoriesExtracted) and event.kind == "manual"
 
 
-def test_what_comes_before_is_in_the_same_group(bank: Bank) -> None:
-    """And counts: what it ends is no twin any more."""
-    consolidate(bank, [extraction(COUNT)])
-    judged = RunJudged(run="r", purpose="learning", verdict="success", judge="j", judge_version="1", kind="check")
-    made = consolidate(bank, [extraction(NEAR)], before=[judged, MemoriesRetracted(ids=(COUNT.id,))])
-    assert made.added == (NEAR.id,)
-    assert [type(event).__name__ for event in bank.events(after=made.first - 1)] == [
-        "RunJudged",
-        "MemoriesRetracted",
-        "MemoriesExtracted",
-        "MemoriesConsolidated",
-    ]
-
-
 # ---------------------------------------------------------------- again
-
-
-def test_an_event_that_is_there_is_not_decided_again(bank: Bank) -> None:
-    """The decisions that were made come back, whatever happened since."""
-    event = extraction(COUNT).event(event_id(7))
-    first = consolidate(bank, [event])
-    bank.append(MemoriesRetracted(ids=(COUNT.id,)))
-    again = consolidate(bank, [event])
-    assert again == replace(first, duplicate=True)
-    assert bank.position == first.last + 1
 
 
 def test_an_event_that_is_there_is_not_admitted_again(bank: Bank) -> None:
@@ -181,16 +120,6 @@ def test_an_event_that_is_there_is_not_admitted_again(bank: Bank) -> None:
     assert {id: entry.state for id, entry in bank.state().items.items()} == {COUNT.id: "active", OTHER.id: "pending"}
     with pytest.raises(DuplicateEvent):
         consolidate(bank, [replace(open_one, pending=True)])
-
-
-@pytest.mark.parametrize("others", [[], [extraction(OTHER).event(event_id(8))]])
-def test_an_event_that_is_there_with_other_content_is_refused(bank: Bank, others: list[Any]) -> None:
-    """Or in another group."""
-    consolidate(bank, [extraction(COUNT).event(event_id(7))])
-    position = bank.position
-    with pytest.raises(DuplicateEvent):
-        consolidate(bank, [extraction(*([OTHER] if not others else [COUNT])).event(event_id(7)), *others])
-    assert bank.position == position
 
 
 def test_an_extraction_that_somebody_appended_without_decisions_is_refused(bank: Bank) -> None:
@@ -217,24 +146,6 @@ def test_a_crash_leaves_both_or_none(bank: Bank, monkeypatch: pytest.MonkeyPatch
 # ---------------------------------------------------------------- others
 
 
-def test_where_another_writer_was_faster_it_is_decided_again(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the state that the other one left: what was new is not any more."""
-    with Bank.open(bank.place, unsafe_no_sync=True) as other:
-        before_each_append(bank, monkeypatch, lambda: void(consolidate(other, [extraction(COUNT)])), times=1)
-        made = consolidate(bank, [extraction(NEAR)])
-    assert [(each.action, each.targets) for each in made.decisions] == [("skip", (COUNT.id,))]
-    assert bank.state().items[COUNT.id].support == 2
-
-
-def test_the_policy_is_that_of_the_position(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that was set in between decides."""
-    consolidate(bank, [extraction(COUNT)])
-    change = PolicySet(policies=(Append().choice,))
-    with Bank.open(bank.place, unsafe_no_sync=True) as other:
-        before_each_append(bank, monkeypatch, lambda: void(other.append(change)), times=1)
-        assert consolidate(bank, [extraction(NEAR)]).added == (NEAR.id,)
-
-
 def test_what_other_runs_record_makes_no_decision_anew(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent at work appends faster than a large bank can be weighed: the decision that was made holds."""
     decided = count_decisions(monkeypatch)
@@ -243,17 +154,6 @@ def test_what_other_runs_record_makes_no_decision_anew(bank: Bank, monkeypatch: 
         made = consolidate(bank, [extraction(COUNT, NEAR)])
     assert made.added == (COUNT.id,)
     assert decided == [State()]
-
-
-def test_what_ends_an_item_makes_the_decision_anew(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was a near duplicate a moment ago."""
-    consolidate(bank, [extraction(COUNT)])
-    decided = count_decisions(monkeypatch)
-    with Bank.open(bank.place, unsafe_no_sync=True) as other:
-        end = MemoriesRetracted(ids=(COUNT.id,))
-        before_each_append(bank, monkeypatch, lambda: void(other.append(end)), times=1)
-        assert consolidate(bank, [extraction(NEAR)]).added == (NEAR.id,)
-    assert len(decided) == 2
 
 
 def count_decisions(monkeypatch: pytest.MonkeyPatch) -> list[State]:
@@ -309,16 +209,7 @@ def test_the_state_of_a_decision_is_not_changed_by_another_thread(bank: Bank) ->
     assert list(bank.state().items) == [COUNT.id, OTHER.id]
 
 
-def test_the_same_event_by_two_writers_is_there_once(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes second gets what the first decided."""
-    event = extraction(COUNT).event(event_id(7))
-    with Bank.open(bank.place, unsafe_no_sync=True) as other:
-        before_each_append(bank, monkeypatch, lambda: void(consolidate(other, [event])), times=1)
-        made = consolidate(bank, [event])
-    assert made.duplicate and made.added == (COUNT.id,)
-    assert len(list(bank.events(types={"memories_extracted"}))) == 1
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [Append(), Dedup()])
 def test_writers_side_by_side_leave_what_they_would_have_left_one_after_the_other(
     tmp_path: Path, policy: Append | Dedup
@@ -399,16 +290,6 @@ def test_candidates_without_words_are_discarded_with_a_reason(bank: Bank) -> Non
     ]
 
 
-def test_events_of_any_kind_may_be_appended_decided(bank: Bank) -> None:
-    """Those that are no extraction stand as they are."""
-    appended = append_decided(bank.log, bank.latest, [NoteLogged(note="{}"), extraction(COUNT).event()])
-    assert [type(event).__name__ for event in appended.events] == [
-        "NoteLogged",
-        "MemoriesExtracted",
-        "MemoriesConsolidated",
-    ]
-
-
 # ---------------------------------------------------------------- what an open bank keeps
 
 
@@ -427,25 +308,6 @@ def test_an_open_bank_reads_each_event_of_others_once_and_none_of_its_own(
         other.append(NoteLogged(note="{}"))
     consolidate(bank, [extraction(OTHER)])
     assert began == [0, known]
-
-
-def test_a_decision_takes_up_only_the_items_that_changed(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    consolidate(bank, [extraction(COUNT, OTHER)])
-    taken: list[str] = []
-    update = KnownItems.update
-
-    def noting(self: KnownItems, state: State, ids: Iterable[str], *upto: int) -> None:
-        given = list(ids)
-        taken.extend(given)
-        update(self, state, given, *upto)
-
-    monkeypatch.setattr(KnownItems, "update", noting)
-    consolidate(bank, [extraction(NEAR)])
-    assert set(taken) == {COUNT.id, OTHER.id}
-    taken.clear()
-    bank.append(MemoriesRetracted(ids=(COUNT.id,)))
-    consolidate(bank, [extraction(NEAR)])
-    assert set(taken) == {COUNT.id, NEAR.id}
 
 
 def test_threads_of_one_bank_decide_one_after_the_other(bank: Bank) -> None:
@@ -475,6 +337,7 @@ def assert_serial_groups(bank: Bank) -> None:
         state = fold([event], state)
 
 
+@pytest.mark.slow
 def test_a_forked_child_decides_as_its_parent_would(bank: Bank) -> None:
     consolidate(bank, [extraction(COUNT)])
     held, release = threading.Event(), threading.Event()

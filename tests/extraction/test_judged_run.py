@@ -50,6 +50,7 @@ def test_steps_that_are_too_long_are_clipped_between_lines_and_the_last_gets_mor
     assert "characters left out …]\nline " in last
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 3, 9])
 def test_no_budget_is_passed_by_any_number_of_steps(count: int) -> None:
     """Least of all by one character less than the whole, where blanks between steps decide."""
@@ -88,40 +89,6 @@ def test_a_clipped_text_keeps_its_room_and_counts_what_is_gone(room: int) -> Non
 @pytest.fixture
 def bank(tmp_path: Path) -> Bank:
     return Bank.create(tmp_path / "bank", unsafe_no_sync=True)
-
-
-def test_the_steps_of_a_run_are_those_of_its_events(bank: Bank) -> None:
-    """In their order, long texts in place, those of other runs left out; a preview says that it is one."""
-    long = "x" * 5_000
-    bank.append(
-        [
-            RunStarted(run="r", task="why"),
-            StepTaken(run="r", index=1, reasoning="a", code="b", output=long),
-            StepTaken(run="other", index=1, code="c"),
-            StepTaken(run="r", index=2, code="d", previews=("code",)),
-            StepTaken(run="r", index=3, reasoning="prose", error_code="unreadable"),
-        ]
-    )
-    assert past_run(bank, "r").steps == (
-        PastStep(index=1, reasoning="a", code="b", output=long),
-        PastStep(index=2, code="d…"),
-        PastStep(index=3, reasoning="prose", unread=True, failed=True),
-    )
-
-
-def test_a_run_without_steps_is_told_by_its_calls_of_tools(bank: Bank) -> None:
-    """With what they gave, or their error."""
-    bank.append(
-        [
-            RunStarted(run="r", task="why"),
-            ToolCalled(run="r", tool="g_stats", arguments="{}", result="9 triples"),
-            ToolCalled(run="r", tool="g_query", arguments='{"query": "x"}', error_code="syntax", error="no"),
-        ]
-    )
-    assert past_run(bank, "r").steps == (
-        PastStep(index=1, code="g_stats({})", output="9 triples"),
-        PastStep(index=2, code='g_query({"query": "x"})', output="no"),
-    )
 
 
 def test_steps_and_calls_of_a_run_without_a_source_are_one_list(bank: Bank) -> None:

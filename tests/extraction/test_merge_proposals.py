@@ -99,13 +99,6 @@ def test_what_names_no_shown_candidate_and_no_listed_item_is_no_proposal(text: s
     assert read_proposals(text, "e", {0: [OLD]}) == []
 
 
-def test_a_proposal_is_reduced_to_what_was_listed_and_the_first_of_a_candidate_counts() -> None:
-    """As it would keep one item and discard it as well."""
-    text = proposals(proposal("merge", "nobody", OLD.id, OLD.id, OTHER.id), proposal("skip", OLD.id))
-    (made,) = read_proposals(text, "e", {0: [OLD]})
-    assert (made.action, made.targets, made.candidate, made.why) == ("merge", (OLD.id,), 0, "It says more.")
-
-
 def test_without_a_model_that_answers_the_policy_decides_as_dedup(tmp_path: Path) -> None:
     """Unless every later call would fail too."""
     with bank_of(Merge()) as bank:

@@ -13,10 +13,8 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoryProposed, RunFinished, ToolCalled
 from rbank_es.events.items import Item
-from rbank_es.extraction import consolidate, from_proposals, proposals_of
-from rbank_es.tools.memory_tools import MemoryTools
+from rbank_es.extraction import from_proposals, proposals_of
 from tests.extraction.judged_runs import LOST, WON
-from tests.tools.tool_sessions import bank_at, session_for, toolbox_for
 
 
 def proposed(item: Item, run: str = "run-a") -> MemoryProposed:
@@ -51,18 +49,6 @@ def test_nothing_comes_of_a_run_that_failed_or_is_no_ground_to_learn_from(judgme
     made = from_proposals([proposed(item())], judgment)
     assert made is not None
     assert (made.items, made.code, made.runs) == ((), code, ("run-a",))
-
-
-def test_a_failure_makes_candidates_of_what_to_avoid() -> None:
-    """Strategies are left out, and the reason says so; so do warnings that break the limits."""
-    do, avoid, bad = item(), item("Nothing is typed with a superclass", src="failure"), item("x" * 121, src="failure")
-    for judgment in (LOST, {**LOST, "learnable": False}):
-        made = from_proposals([proposed(do), proposed(avoid), proposed(avoid), proposed(bad)], judgment)
-        assert made is not None
-        assert (made.items, made.kind, made.runs, made.code) == ((avoid,), "failure", ("run-a",), "left_out")
-        assert made.reason == "left_out: 2 of 3 proposals"
-    only = from_proposals([proposed(bad)], LOST)
-    assert only is not None and (only.items, only.code) == ((), "no_usable_item")
 
 
 def test_a_proposal_may_reach_each_limit_and_pass_none() -> None:
@@ -171,21 +157,3 @@ def test_of_a_run_that_did_not_end_no_query_proposed_itself(tmp_path: Path) -> N
     with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
         bank.append([msgspec.structs.replace(proposed(item()), by="sparql_query"), proposed(item("Good"))])
         assert [event.by for event in proposals_of(bank, "run-a")] == ["mem_add"]
-
-
-def test_what_an_agent_proposed_is_found_after_the_run_was_judged_and_somebody_admitted_it(tmp_path: Path) -> None:
-    """From the tool's call to the search, through the policies in force; the same run adds no support to it."""
-    with bank_at(tmp_path / "bank") as bank:
-        session = session_for(bank)
-        box = toolbox_for(session, {"mem_add": MemoryTools(session).mem_add})
-        said = box.functions["mem_add"]("Count distinct things", "Joins repeat rows: COUNT(DISTINCT ?x).")
-        assert said["proposed"] and not said["stored"]
-        assert not bank.search("count distinct")
-        made = from_proposals(proposals_of(bank, session.run), WON)
-        assert made is not None
-        assert consolidate(bank, [made]).added == (said["id"],)
-        assert not bank.search("count distinct")
-        bank.admit(said["id"])
-        assert [hit.id for hit in bank.search("count distinct")] == [said["id"]]
-        assert consolidate(bank, [made]).added == ()
-        assert bank.state().items[said["id"]].support == 1

@@ -194,6 +194,7 @@ class TestMeanwhile:
                     if name not in ("salt", "crc", "candidates"):
                         assert value == before or isinstance(value, Erased)
 
+    @pytest.mark.slow
     def test_handles_of_long_life(self, secretive: Path, tmp_path: Path) -> None:
         """A process that had read and written everything finds its way after several erasures."""
         place, noted = copied(secretive, tmp_path / "bank")
@@ -275,6 +276,7 @@ class TestEverywhere:
             log.erase(WHAT)
         check_erased(place, noted)
 
+    @pytest.mark.slow
     def test_torn_tail_is_swept(self, secretive: Path, tmp_path: Path) -> None:
         """A text that only an interrupted append left behind is gone after an erasure, listed or not."""
         place, noted = copied(secretive, tmp_path / "bank")

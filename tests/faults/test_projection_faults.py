@@ -386,6 +386,7 @@ def test_a_rebuild_leaves_no_journal_to_be_played_into_the_new_file(killed: Read
     assert_sound(killed)
 
 
+@pytest.mark.slow
 def test_a_rebuild_that_is_broken_off_leaves_no_journal_without_its_file(killed: ReadModels) -> None:
     """Neither is left, or the journal would be played into the next file."""
     with patch("pathlib.Path.replace", side_effect=Stop), pytest.raises(Stop):
@@ -395,6 +396,7 @@ def test_a_rebuild_that_is_broken_off_leaves_no_journal_without_its_file(killed:
     assert_sound(killed)
 
 
+@pytest.mark.slow
 def test_looking_past_the_remains_of_a_killed_writer(killed: ReadModels) -> None:
     """A view needs no writer: it answers from the log, and leaves file and journal alone."""
     before = {path.name: path.read_bytes() for path in killed.path.parent.iterdir()}

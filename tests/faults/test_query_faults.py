@@ -189,6 +189,7 @@ NO_ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flood", NO_ROWS)
 def test_an_endless_body_without_one_row_is_no_answer_and_takes_no_memory(
     flood: str, engine: RemoteEngine, server: FaultServer

@@ -97,13 +97,6 @@ def test_the_rest_is_looked_up_with_one_query_as_subject_predicate_or_object(lig
     assert len(engine.asked) == 1
 
 
-def test_where_the_data_can_not_be_asked_nothing_is_held_against_a_run(lights_source: Source) -> None:
-    source, _ = counted(lights_source, fails=True)
-    found = grounded("SELECT ?x { ?x lt:wrong <http://e.org/a> }", "", source)
-    assert found.grounded
-    assert found.unchecked == ("lt:wrong", "<http://e.org/a>")
-
-
 def test_very_many_terms_are_looked_up_only_in_part(lights_source: Source) -> None:
     source, engine = counted(lights_source)
     values = " ".join(f"<http://e.org/{n}>" for n in range(limits.JUDGE_TERMS + 7))

@@ -88,6 +88,7 @@ def test_a_missing_term_is_a_failure_only_where_the_source_can_know(source: str,
             assert verdict.verdict == ("failure" if sure else "undecided")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["?x a e:Dog", "?x e:name ?y", 'e:rex e:name "Rex"', "?x a ?c"])
 def test_what_is_there_is_held_against_nobody(pattern: str, tmp_path: Path) -> None:
     query = parse_query(f"{QUERY_HEAD} SELECT * {{ {pattern} }}")

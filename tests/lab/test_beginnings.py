@@ -194,14 +194,6 @@ def test_contrasts_added_later_are_shown_as_that_and_change_nothing_about_the_de
     assert first < words.index("share of tasks answered rightly<") < second < words.index("calls of models<")
 
 
-def test_a_declared_contrast_that_was_removed_is_still_shown(folder: Path) -> None:
-    before = (folder / CONDITIONS).read_bytes()
-    defined(folder, '[["with", "without"]]', "[]")
-    write_report(read_experiment(folder), folder)
-    now = (folder / CONDITIONS).read_bytes()
-    assert json.loads(now)["contrasts"] == json.loads(before)["contrasts"]
-
-
 def test_a_trial_that_was_run_again_says_so_in_its_own_log_and_in_the_report(folder: Path) -> None:
     run_again(folder)
     with Bank.open(TrialPlace(folder, SECOND).bank) as bank:

@@ -69,6 +69,7 @@ def graded(cases: int, error: Callable[[float], float], seed: int = 1) -> list[G
     return [Graded(each, draw.random() < error(each)) for each in confidences]
 
 
+@pytest.mark.slow
 def test_a_threshold_is_found_where_confidence_tells_and_holds_on_unseen_halves() -> None:
     found = threshold_for(graded(1_000, lambda confidence: 0.02 if confidence >= 0.8 else 0.5), 0.1, resamples=200)
     assert found.confidence is not None and 0.75 <= found.confidence <= 0.8 and found.needed == 22

@@ -153,6 +153,7 @@ def test_several_contrasts_are_corrected_as_holm_says() -> None:
     assert [each.p for each in found] == ps and [each.p_holm for each in found] == holm([p.value for p in ps])
 
 
+@pytest.mark.slow
 def test_where_nothing_differs_an_experiment_seldom_finds_something() -> None:
     """Four conditions of 8 repetitions, three contrasts: in at most 1 of 20 experiments is any called different."""
     random, tries, wrong = Random(4), 150, 0

@@ -16,7 +16,6 @@ from rbank_es.errors import BadInput
 from rbank_es.exchange import import_paths
 from rbank_es.lab.definition import (
     Condition,
-    Experiment,
     load_experiment,
     parse_experiment,
     shipped_experiments,
@@ -81,24 +80,6 @@ def test_every_value_of_a_switch_is_reached_by_a_shipped_condition(switch: str, 
     assert values <= {getattr(each, switch) for each in CONDITIONS}
 
 
-@pytest.mark.parametrize(
-    ("kind", "setting", "values"),
-    [
-        ("retrieval", "k_success", {0, 1, 2, 4}),
-        ("retrieval", "k_failure", {0, 1, 2, 4}),
-        ("retrieval", "version", {1, 2, 3}),
-        ("retrieval", "coverage", {0.0, "balanced"}),
-        ("consolidation", "name", {"append", "dedup", "merge"}),
-        ("forgetting", "name", {"never", "bounded"}),
-        ("judging", "strictness", {"plain", "strict", "lenient"}),
-    ],
-)
-def test_every_policy_that_is_compared_is_in_force_somewhere(kind: str, setting: str, values: set[Any]) -> None:
-    choices = [choice for each in CONDITIONS for choice in each.choices() if choice.kind == kind]
-    found = {getattr(choice, setting, choice.settings.get(setting)) for choice in choices}
-    assert values <= found
-
-
 def test_e9_pins_that_nothing_is_merged_or_forgotten() -> None:
     named = {choice.kind: choice.name for choice in SHIPPED["E9"].named("append").choices()}
     assert (named["consolidation"], named["forgetting"]) == ("append", "never")
@@ -129,25 +110,6 @@ def test_every_setting_of_a_loop_is_a_switch_of_a_condition() -> None:
     """But for models and texts, which conditions share; the policy, which a bank has; and code without walls."""
     elsewhere = {"lm", "sub_lm", "judge_lm", "extractor_lm", "constraints", "consolidation", "unsafe_local"}
     assert {*LoopSettings.__struct_fields__} - {*Condition.__struct_fields__} == elsewhere
-
-
-def test_the_settings_of_a_condition_replace_those_that_all_share_and_tables_are_merged() -> None:
-    text = (
-        HEAD + "[shared]\nlayers = ['L0', 'L1']\nbudgets = { L0 = 100, L1 = 200 }\n[shared.policies.retrieval]\nk = 3\n"
-        "floor = 0.5\n[[condition]]\nname = 'a'\n[[condition]]\nname = 'b'\nlayers = ['L1']\nbudgets = { L1 = 300 }\n"
-        "[condition.policies.retrieval]\nk = 4\n"
-    )
-    one, other = parse_experiment(text.encode()).condition
-    assert (one.layers, one.budgets, one.policies) == (
-        ("L0", "L1"),
-        {"L0": 100, "L1": 200},
-        {"retrieval": {"k": 3, "floor": 0.5}},
-    )
-    assert (other.layers, other.budgets, other.policies) == (
-        ("L1",),
-        {"L0": 100, "L1": 300},
-        {"retrieval": {"k": 4, "floor": 0.5}},
-    )
 
 
 @pytest.mark.parametrize(
@@ -231,10 +193,3 @@ _KEYS = st.text(st.characters(codec="utf-8"), max_size=5)
 )
 def test_toml_is_read_back_as_the_data_that_it_was_written_from(facts: dict[str, Any]) -> None:
     assert tomllib.loads(to_toml(facts)) == facts
-
-
-def test_an_experiment_of_other_conditions_has_another_digest() -> None:
-    def digest(**changes: Any) -> str:
-        return Experiment(name="x", title="t", condition=(Condition(name="a", **changes),)).digest
-
-    assert len({digest(), digest(iterations=3), digest(policies={"retrieval": {"k": 2}}), digest(about="b")}) == 4

@@ -7,21 +7,16 @@ from collections import defaultdict
 from math import comb
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.events import LmCalled, MemoriesRead, RunJudged, RunStarted
+from rbank_es.events import LmCalled, RunJudged, RunStarted
 from rbank_es.lab.definition import Experiment, parse_experiment
 from rbank_es.lab.experiment_folder import read_experiment
-from rbank_es.lab.metrics import METRICS, PASS_K
-from rbank_es.lab.plan import trials
+from rbank_es.lab.metrics import METRICS
 from rbank_es.lab.report import CONDITIONS, write_report
-from rbank_es.lab.run_rows import rows_of
-from rbank_es.lab.trial_log import TrialLog
-from rbank_es.lab.trial_place import TrialPlace
-from tests.lab.folders import suite_of, written
+from tests.lab.folders import written
 
 SCALING = """\
 name = "scaling"
@@ -89,31 +84,6 @@ class Counted:
         return mean(shares) if shares else None
 
 
-@pytest.mark.parametrize("name", ROLLOUTS)
-def test_costs_are_of_all_rollouts_and_judges_are_measured_on_all_that_they_judged(
-    folder: Path, scaling: Experiment, name: str
-) -> None:
-    [found] = [each for each in json.loads((folder / CONDITIONS).read_bytes())["conditions"] if each["name"] == name]
-    banks = [TrialPlace(folder, trial).bank for trial in trials(scaling) if trial.condition == name]
-    counted = [Counted(bank) for bank in banks]
-    expected: dict[str, list[float | None]] = {
-        "lm_calls": [mean(each.calls.values()) for each in counted],
-        "tokens": [mean(each.tokens.values()) for each in counted],
-        "false_success": [each.share("failure", "success") for each in counted],
-        "false_failure": [each.share("success", "failure") for each in counted],
-        "judge_accuracy": [
-            mean(verdict["learning"] == verdict["scoring"] for verdict in each.verdicts.values()) for each in counted
-        ],
-        "pass_at_1": [each.pass_at(1) for each in counted],
-        "pass_at_k": [each.pass_at(PASS_K) for each in counted],
-    }
-    for metric, values in expected.items():
-        known = [value for value in values if value is not None]
-        assert [*found["metrics"][metric]["units"].values()] == pytest.approx(known), metric
-    assert found["runs"] == ROLLOUTS[name] * found["counted"]
-    assert found["metrics"]["lm_calls"]["units"]["0"] == ROLLOUTS[name]  # one call a run
-
-
 def test_pass_at_k_of_fewer_rollouts_is_not_known(folder: Path) -> None:
     report = json.loads((folder / CONDITIONS).read_bytes())
     found = {each["name"]: each["metrics"]["pass_at_k"] for each in report["conditions"]}
@@ -129,20 +99,3 @@ def test_each_number_says_over_which_runs_it_is(folder: Path) -> None:
         }
     page = (folder / "report.html").read_text()
     assert "a task, all its rollouts" in page and "all judged runs" in page
-
-
-def test_items_given_are_the_uses_of_the_bank_and_a_quotation_can_still_hold_the_answer(
-    folder: Path, scaling: Experiment
-) -> None:
-    """A run that reads one item in full and is quoted another: the bank, its read models and the row name one use."""
-    place = TrialPlace(folder, trials(scaling)[0]).bank
-    with Bank.open(place) as bank, bank.copy(bank.position) as copy:
-        run = next(iter(TrialLog.of(copy).started))
-        read: dict[str, Any] = {"run": run, "chars": 9}
-        copy.append([MemoriesRead(ids=("full",), how="get", **read), MemoriesRead(ids=("part",), how="quote", **read)])
-        log = TrialLog.of(copy)
-        [row] = [each for each in rows_of(log, suite_of()) if each.run == run]
-        with copy.as_of() as view:
-            uses = tuple(each["item"] for each in view.rows("uses") if each["run"] == run)
-        assert row.given == uses == tuple(copy.state().uses) == ("full",)
-        assert [*log.runs[run].shown] == ["full", "part"]

@@ -129,6 +129,7 @@ def test_policies_that_cannot_be_compared_are_refused(place: Path, labels: tuple
 # ---------------------------------------------------------------- search
 
 
+@pytest.mark.slow
 def test_a_search_explains_which_words_count(place: Path) -> None:
     query = "How tall is the tower of a lighthouse?"
     shown = run("search", "./bank", query, "--explain", "--domain", "lights", "-k", "1", cwd=place)

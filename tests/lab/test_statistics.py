@@ -199,6 +199,7 @@ def test_a_sampled_test_is_near_the_exact_one_and_never_zero(monkeypatch: pytest
     assert certain.value == certain.least == 1 / 10_000
 
 
+@pytest.mark.slow
 def test_of_pairs_without_a_difference_as_many_are_significant_as_the_level_says() -> None:
     """8 pairs: p is a multiple of 1/128, and up to 0.05 in 6 of 128."""
     random, tries = Random(11), 1_000
@@ -289,6 +290,7 @@ def test_a_size_that_nobody_can_tell_is_none() -> None:
     assert repetitions_for_power(0.1, 0) == 6 and repetitions_for_half_width(0.1, 0) == 2
 
 
+@pytest.mark.slow
 def test_the_repetitions_named_for_an_effect_show_it_as_often_as_promised() -> None:
     random, tries, n = Random(3), 500, repetitions_for_power(0.05, 0.04)
     assert n == 8

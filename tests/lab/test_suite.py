@@ -26,13 +26,6 @@ def saved(place: Path, content: Any) -> Path:
     return path
 
 
-def test_a_suite_has_the_tasks_of_its_file_their_families_and_a_digest(tmp_path: Path) -> None:
-    suite = load_suite(saved(tmp_path, {"ontology": "coast", "files": ["coast.ttl"], "tasks": TASKS}))
-    assert (suite.name, suite.ontology, suite.files) == ("suite", "coast", {"coast": ("coast.ttl",)})
-    assert suite.families == {"status": ("a", "b")}
-    assert suite.digest == suite_digest(suite.tasks) and len(suite.digest) == 64
-
-
 def test_files_can_be_named_by_the_tasks_or_for_each_ontology(tmp_path: Path) -> None:
     listed = [{**TASKS[0], "dataset": "x", "files": ["x.ttl"]}, {**TASKS[1], "ontology": "y"}]
     suite = load_suite(saved(tmp_path, {"name": "two", "ontologies": {"y": ["y.ttl", "data"]}, "tasks": listed}))
@@ -89,6 +82,7 @@ tasks = st.builds(
 suites = st.lists(tasks, min_size=1, max_size=4, unique_by=lambda task: task.id)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(suites)
 def test_a_suite_that_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, made: list[Task]) -> None:

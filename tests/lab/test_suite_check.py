@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es.data import lights
-from rbank_es.lab.leading_questions import given_away
 from rbank_es.lab.query_mistakes import plausible_mistakes
 from rbank_es.lab.suite_check import EnginePair, broken_ties, check_suite, check_task
 from rbank_es.lab.task_suite import Suite
@@ -18,7 +17,6 @@ from rbank_es.loop.tasks import Task
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.engines.local import LocalEngine
 from rbank_es.sparql.parser.parsed_query import parse_query
-from rbank_es.sparql.results import Answer, Cell
 from rbank_es.sparql.source import open_source
 from tests.cli_runner import CACHE
 
@@ -41,6 +39,7 @@ def engines() -> Iterator[EnginePair]:
     second.close()
 
 
+@pytest.mark.slow
 def test_a_sound_task_has_no_flaw(engines: EnginePair) -> None:
     found = check_task(SOUND, engines)
     assert (found.flaws, found.rows, found.missed_by) == ((), 1, "subclasses left out")
@@ -137,32 +136,6 @@ def test_a_question_that_is_asked_twice_and_a_lonely_family_are_told(engines: En
 
 
 # ---------------------------------------------------------------- parts
-
-
-@pytest.mark.parametrize(
-    ("question", "cells", "given"),
-    [
-        ("Is it the Gannet Point light?", [Cell("literal", "Gannet Point")], True),
-        ("Is it the gannet-point light?", [Cell("literal", "Gannet Point")], True),
-        ("Which point is it?", [Cell("literal", "Gannet Point")], False),
-        ("Which light is it, the old tern?", [Cell("iri", "https://x.example/light/old-tern")], True),
-        ("Which class is a software agent?", [Cell("iri", "http://x.example/ns#SoftwareAgent")], True),
-        ("Which class is prov:SoftwareAgent?", [Cell("iri", "http://x.example/ns#Agent")], False),
-        ("Is it 45 metres?", [Cell("literal", "45.0", "", "http://www.w3.org/2001/XMLSchema#decimal")], True),
-        ("Is it 145 metres?", [Cell("literal", "45", "", "http://www.w3.org/2001/XMLSchema#integer")], False),
-        ("Is it true?", [Cell("literal", "true", "", "http://www.w3.org/2001/XMLSchema#boolean")], False),
-        ("When was Saltmark lit?", [Cell("literal", "Saltmark"), Cell("literal", "1868")], False),
-        ("Was Saltmark lit in 1868?", [Cell("literal", "Saltmark"), Cell("literal", "1868")], True),
-        ("Which b is it?", [Cell("bnode", "b")], False),
-        ("Anything?", [None], False),
-        ("Anything?", [Cell("literal", "…")], False),
-    ],
-)
-def test_a_row_is_given_away_if_all_of_it_is_in_the_question(
-    question: str, cells: list[Cell | None], given: bool
-) -> None:
-    answer = Answer(form="select", variables=tuple("xy"[: len(cells)]), rows=(tuple(cells),))
-    assert bool(given_away(question, answer)) is given
 
 
 def test_mistakes_are_made_one_at_a_time_and_can_be_read() -> None:

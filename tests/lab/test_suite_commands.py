@@ -31,6 +31,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_suite_without_flaws_passes(place: Path) -> None:
     done = run("suite", "check", "good.json", cwd=place)
     assert done.code == 0 and "suite" not in done.err

@@ -42,15 +42,6 @@ def bank() -> Bank:
     return Bank.create("memory:")
 
 
-def test_a_run_alone_teaches_once_it_is_decided(bank: Bank) -> None:
-    began(bank, "success", "undecided", "failure", group=None)
-    assert due(bank) == [LessonToDraw("success", ("a",)), LessonToDraw("failure", ("c",))]
-    drew(bank, "success", "a")
-    assert due(bank) == [LessonToDraw("failure", ("c",))] and due(bank, "unknown") == []
-    bank.overrule("a", "failure", reason="wrong")
-    assert due(bank, "a") == [LessonToDraw("failure", ("a",))]
-
-
 def test_rollouts_teach_by_contrast_and_by_what_successes_share(bank: Bank) -> None:
     began(bank, "success", "failure", "success")
     both = [LessonToDraw("contrastive", ALL), LessonToDraw("pattern", ("a", "c"))]
@@ -83,11 +74,3 @@ def test_of_rollouts_that_are_not_compared_the_best_alone_teaches(bank: Bank) ->
     assert due(bank) == []
     bank.overrule("b", "failure", reason="wrong")
     assert due(bank, "b") == [LessonToDraw("success", ("c",))]
-
-
-def test_rollouts_that_their_loop_compared_are_compared_again(bank: Bank) -> None:
-    bank.set_policies({"extraction": {"extract_from": "best"}})
-    began(bank, "failure", "success", "success")
-    drew(bank, "contrastive", *ALL)
-    bank.overrule("a", "success", reason="right after all")
-    assert due(bank) == [LessonToDraw("pattern", ALL)]

@@ -81,6 +81,7 @@ def test_a_bank_of_an_engine_from_outside(tmp_path: Path) -> None:
             assert shared is not None and shared.head == fork.head(4) and fork.absorb(again).erased_since == 1
 
 
+@pytest.mark.slow
 def test_a_bank_is_the_same_in_every_engine(tmp_path: Path) -> None:
     """The same acts at the same times give the same lines, so also the same heads, searches and states."""
     places = (tmp_path / "one-life", "memory:one-life", f"sqlite:{tmp_path / 'one-life.sqlite'}")

@@ -13,19 +13,11 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadInput, BankExists, LogCorruption
 from rbank_es.log import Ancestor, Erasing, lines
-from rbank_es.log.disk import System
 from rbank_es.log.file import relatives
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import segment_path
 from rbank_es.system.files import cache_folder
 from rbank_es.testing import SECRET, note
-
-
-class NoLinks(System):
-    """A file system that has no hard links, or another one than that of the parent."""
-
-    def link(self, source: Path, target: Path) -> None:
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
 
 @pytest.fixture(autouse=True)
@@ -48,22 +40,6 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def names(log: FileLog) -> list[Path]:
     return sorted(log.directory.glob("*.jsonl"))
-
-
-def test_closed_segments_are_shared_and_the_rest_is_copied(log: FileLog, tmp_path: Path) -> None:
-    """The fork's last segment is its own, and names it; the one before is closed at the position."""
-    end = log.position()
-    with log.fork(end, str(tmp_path / "fork")) as fork:
-        *shared, copied, own = names(fork)
-        assert len(shared) == len(names(log)) - 1 > 1
-        assert all(path.samefile(log.directory / path.name) for path in shared)
-        assert copied.stat().st_nlink == own.stat().st_nlink == 1
-        assert own == segment_path(fork.directory, end + 1) and fork.bank_id.encode() in own.read_bytes()
-        stored = fork.storage()
-        assert (stored.parts, stored.shared_parts) == (len(shared) + 2, len(shared))
-        assert stored.shared_bytes == sum(path.stat().st_size for path in shared)
-        assert log.storage().shared_parts == len(shared)
-        assert fork.verify([log.head(seq) for seq in range(end + 1)]).parts == {"segments": len(shared) + 2}
 
 
 def test_nothing_that_either_log_does_writes_through_a_shared_file(log: FileLog, tmp_path: Path) -> None:
@@ -124,16 +100,6 @@ def test_an_erasure_breaks_the_link_and_names_the_other_banks(log: FileLog, tmp_
         assert shared == [1, 0]  # the first segment with `early`; the other banks have no file in common any more
 
 
-def test_a_parent_whose_place_is_not_known_is_named_by_its_id(log: FileLog, tmp_path: Path) -> None:
-    """A fork that came from elsewhere knows its parent by the log alone."""
-    log.fork(log.position(), str(tmp_path / "fork")).close()
-    log.close()
-    shutil.move(log.directory, tmp_path / "elsewhere" / "bank")
-    with FileLog.open(tmp_path / "fork") as fork:
-        erased = fork.erase(Erasing(words=(SECRET,)), dry_run=True)
-        assert [(each.bank, each.place) for each in erased.relatives] == [(log.bank_id, "")]
-
-
 def test_notes_of_banks_that_are_gone_are_removed(
     log: FileLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,14 +125,6 @@ def test_a_fork_by_a_clock_that_is_behind_is_no_earlier_than_what_it_shares(log:
     ):
         times = [event.at for event in fork.read()]
         assert len(times) == log.position() + 1 and times == sorted(times)
-
-
-def test_where_links_are_not_possible_all_is_copied(log: FileLog, tmp_path: Path) -> None:
-    """Another disk, or a file system without links: the same fork, with bytes of its own."""
-    elsewhere = FileLog.open(log.directory, calls=NoLinks())
-    with elsewhere.fork(log.position(), str(tmp_path / "fork")) as fork:
-        assert fork.storage().shared_parts == 0 and fork.verify().events == 13
-        assert fork.head(12) == log.head(12)
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no second file system")

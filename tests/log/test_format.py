@@ -109,6 +109,7 @@ def test_an_empty_log(log: FileLog) -> None:
     assert agree(log) == ["0:" + "0" * 64]
 
 
+@pytest.mark.slow
 def test_every_event_type_before_and_after_erasure(tmp_path: Path) -> None:
     """Both readers agree on every type; after every erasure, on the same heads at the positions before."""
     golden = load(ROOT / "logs" / "make_golden.py")
@@ -148,6 +149,7 @@ def test_erasing_a_text_that_was_stored_apart(log: FileLog) -> None:
     assert any(line.startswith(lines.TEXT_ERASED) for line in stored(log))
 
 
+@pytest.mark.slow
 def test_erasing_again_what_is_left(log: FileLog) -> None:
     """Lines with some texts erased lose the others too, and heads hold."""
     log.append([extraction("one", "two", "three"), RunStarted(run="r", task="a task", extra='{"a":[1,"]"]}')])
@@ -158,6 +160,7 @@ def test_erasing_again_what_is_left(log: FileLog) -> None:
     assert sum(b'"salt":{},' in line for line in stored(log)) == 2
 
 
+@pytest.mark.slow
 def test_a_log_of_many_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The chain goes on from segment to segment, and erasure rewrites only what it must."""
     monkeypatch.setattr(limits, "SEGMENT_BYTES", 4_000)

@@ -163,6 +163,7 @@ def test_a_golden_log_can_be_appended_to(golden: Path, expected: dict[str, Any])
         bank.check(noted=[Head.parse(text) for text in expected["heads"]])
 
 
+@pytest.mark.slow
 def test_a_golden_log_is_read_where_nothing_can_be_written(golden: Path, expected: dict[str, Any]) -> None:
     """A bank without locks and derived files, in a place that refuses every write, is opened, replayed and searched."""
     place = (golden / "bank").resolve()

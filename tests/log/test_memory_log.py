@@ -89,6 +89,7 @@ def test_a_bank_says_that_it_will_be_lost() -> None:
     assert not LOG_ENGINES.get("memory").outlives_process and LOG_ENGINES.get("file").outlives_process
 
 
+@pytest.mark.slow
 def test_derived_files_go_with_the_log() -> None:
     """The read models live in a temporary directory as long as the log does, and erasing empties it."""
     bank = Bank.create("memory:")

@@ -75,23 +75,6 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_reading_a_run_decodes_only_that_run(log: FileLog, decoded: list[int]) -> None:
-    log.position()
-    decoded.clear()
-    assert len(of_run(log, "r3")) == 9
-    assert sum(decoded) == 9
-
-
-def test_what_is_appended_is_added_to_the_index_and_nothing_is_decoded_again(log: FileLog, decoded: list[int]) -> None:
-    of_run(log, "r3")
-    filled(log, 60, 4)
-    log.position()
-    decoded.clear()
-    assert of_run(log, "r5", after=119) == [123]
-    assert sum(decoded) == 1
-    check_all(log)
-
-
 def test_another_process_finds_the_index_and_checks_no_line_of_other_runs(
     log: FileLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,15 +103,6 @@ def test_rare_types_are_read_by_the_index_where_there_is_one(
     assert [event.seq for event in log.read(types={"run_started"})] == [121]
     assert sum(decoded) == 1
     assert len(list(log.read(types={"tool_called"}))) == 60
-
-
-def test_an_index_that_is_missing_is_built_again(log: FileLog) -> None:
-    check_all(log)
-    for path in files(log):
-        path.unlink()
-    with FileLog.open(log.directory) as later:
-        check_all(later)
-    assert files(log)
 
 
 def test_where_no_index_can_be_written_reading_by_run_works(log: FileLog) -> None:

@@ -41,17 +41,6 @@ def test_a_gift_has_the_way_and_the_hit_of_the_first_time(bank: Bank) -> None:
     assert second == Gift(item="n", way="read", seq=7)
 
 
-def test_the_first_start_the_latest_end_and_the_latest_context_hold(bank: Bank) -> None:
-    bank.append([StepTaken(run="r", index=1), RunStarted(run="r", task="first"), ContextBuilt(run="r", chars=1)])
-    bank.append([StepTaken(run="r", index=2), RunFinished(run="r", outcome="failed"), RunStarted(run="r", task="two")])
-    bank.append([ContextBuilt(run="r", chars=2), RunFinished(run="r", outcome="submitted")])
-    run = read_run(bank.log, "r")
-    assert run.started is not None and run.started.task == "first"
-    assert run.end is not None and run.end.outcome == "submitted"
-    assert run.context is not None and run.context.chars == 2
-    assert [event.seq for event in run.execution] == [4, 5, 6, 7]
-
-
 def test_a_run_that_goes_on_has_no_end_and_all_its_events_are_of_its_execution(bank: Bank) -> None:
     bank.append([RunStarted(run="r"), StepTaken(run="r", index=1), StepTaken(run="other", index=1)])
     run = read_run(bank.log, "r")

@@ -43,16 +43,7 @@ def without_counts(log: FileLog, upto: int | None = None) -> list[dict[str, obje
     return [{name: getattr(event, name) for name in fields if name not in ("more", "crc")} for event, fields in names]
 
 
-def test_a_copy_is_the_log_as_it_was_at_every_position(log: FileLog, tmp_path: Path) -> None:
-    for position in range(log.position() + 1):
-        with log.copy(position, str(tmp_path / f"copy-{position}")) as copy:
-            assert copy.bank_id == log.bank_id
-            assert copy.position() == position
-            assert without_counts(copy) == without_counts(log, position)
-            assert copy.head() == log.head(position)
-            assert copy.verify().head == log.head(position)
-
-
+@pytest.mark.slow
 def test_a_copy_goes_on_by_itself_and_leaves_the_log_alone(log: FileLog, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in log.directory.glob("*.jsonl")}
     for position in range(log.position() + 1):

@@ -91,20 +91,6 @@ def test_what_a_failure_taught_reaches_the_next_task(tmp_path: Path) -> None:
         bank.check(retrievals=True)
 
 
-def test_a_run_says_how_it_was_made(tmp_path: Path) -> None:
-    """Layers, budgets, mode, executor, model, release, digest; that a script stood in; the ontology, once."""
-    settings = scripted(tmp_path, layers=("L0", "L1", "L2"), budgets={"L1": 300}, mode="both", iterations=5)
-    with quick(tmp_path / "bank") as bank:
-        looped(bank, settings)
-        started = of_type(bank, RunStarted)[0]
-        assert started.layers == ("L0", "L1", "L2") and started.budgets["L1"] == 300 and started.budgets["L0"] == 600
-        assert (started.mode, started.executor, started.iterations_max) == ("both", "scratchpad", 5)
-        assert (started.model, started.scripted, started.ontology) == ("script:script", True, "lights")
-        assert started.config_digest == settings.digest and started.release and started.task == TASKS[0].question
-        [registered] = of_type(bank, OntologyRegistered)
-        assert registered.ontology == "lights" and registered.triples == 600
-
-
 @pytest.mark.slow
 def test_a_run_names_its_task_suite_and_trial_and_a_score_its_suite(tmp_path: Path) -> None:
     """The verdict for learning names none: it doesn't come from the right answer."""
@@ -176,16 +162,6 @@ def test_what_tools_proposed_in_a_success_becomes_an_item_and_in_a_failure_does_
         assert isinstance(proposed[0].reason, str) and proposed[0].reason.startswith("judged_a_failure")
 
 
-def test_without_extracting_it_only_judges_and_without_judging_it_only_runs(tmp_path: Path) -> None:
-    with quick(tmp_path / "one") as bank:
-        [result] = looped(bank, scripted(tmp_path, extract=False), TASKS[:1])
-        assert result.verdict == "failure" and of_type(bank, MemoriesExtracted) == []
-    with quick(tmp_path / "other") as bank:
-        [result] = looped(bank, scripted(tmp_path, extract=False, judge="none"), TASKS[:1])
-        assert result.verdict is None and result.scored == "failure"
-        assert {event.role for event in of_type(bank, LmCalled)} == {"agent"}
-
-
 def test_the_right_answer_teaches_only_where_that_is_chosen(tmp_path: Path) -> None:
     """Supervised, the gold check decides for learning as well, and no model is asked."""
     with quick(tmp_path / "bank") as bank:
@@ -243,6 +219,7 @@ def test_each_executor_runs_in_the_same_loop(tmp_path: Path, executor: str) -> N
         assert result.added and of_type(bank, RunStarted)[0].executor == executor
 
 
+@pytest.mark.slow
 def test_nothing_is_learnt_where_the_judge_fails(tmp_path: Path) -> None:
     """Its model gives no reply: no verdict, no extraction; the loop goes on, and says so."""
     broken = SCRIPT.replace(
@@ -260,16 +237,6 @@ def test_nothing_is_learnt_where_the_judge_fails(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- not twice
 
 
-def test_a_task_that_is_done_is_not_repeated(tmp_path: Path) -> None:
-    """Nothing is appended, and the results are those of the first time."""
-    with quick(tmp_path / "bank") as bank:
-        first = looped(bank, scripted(tmp_path))
-        position = bank.position
-        again = looped(bank, scripted(tmp_path))
-        assert bank.position == position and [each.how for each in again] == ["known", "known"]
-        assert [msgspec.structs.replace(each, how="ran") for each in again] == first
-
-
 @pytest.mark.slow
 def test_a_task_is_repeated_when_asked_for_or_under_other_settings_or_in_other_words(tmp_path: Path) -> None:
     free = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")
@@ -282,14 +249,6 @@ def test_a_task_is_repeated_when_asked_for_or_under_other_settings_or_in_other_w
         assert [again.how, other.how, reworded.how] == ["ran"] * 3
         assert len({event.run for event in of_type(bank, RunStarted)}) == 4
         assert again.run.endswith("-2")
-
-
-def test_the_same_extraction_twice_adds_nothing(tmp_path: Path) -> None:
-    with quick(tmp_path / "bank") as bank:
-        [first] = looped(bank, scripted(tmp_path), TASKS[:1])
-        [again] = looped(bank, scripted(tmp_path), TASKS[:1], again=True)
-        assert again.added == () and again.supported == first.added
-        assert learnt(bank)["A tower's height is not the light's"] == ("failure", 2)
 
 
 # ---------------------------------------------------------------- interrupted anywhere
@@ -309,6 +268,7 @@ GROUPS = 22
 """Groups of the loop of these tests; a test says so if that is no longer true."""
 
 
+@pytest.mark.slow
 def test_the_loop_of_these_tests_has_as_many_groups_as_they_cut_it_at(
     whole: tuple[int, list[object], dict[str, object], list[object]],
 ) -> None:
@@ -379,19 +339,7 @@ def test_a_run_that_fails_of_what_all_would_fail_of_stops_the_loop(tmp_path: Pat
         assert [each.how for each in results] == ["known", "ran"] and results[1].verdict == "success"
 
 
-def test_a_failure_that_may_pass_says_nothing_of_the_agent(tmp_path: Path) -> None:
-    """A model that is too slow once: the run failed and nobody judges it; the next is run; resumed, it is run anew."""
-    turn = '[[task.agent]]\nerror = "timeout"\n\n[[task.agent]]\nreasoning = "The tower'
-    slow = SCRIPT.replace('[[task.agent]]\nreasoning = "The tower', turn)
-    free = slow.replace('expects = ["Use lt:focalHeight for heights"]', "")
-    with quick(tmp_path / "bank") as bank:
-        first, second = looped(bank, scripted(tmp_path, free))
-        assert (first.outcome, first.error_code, first.verdict, first.candidates) == ("failed", "timeout", None, 0)
-        assert second.verdict == "success"
-        resumed = looped(bank, scripted(tmp_path, free.replace('[[task.agent]]\nerror = "timeout"\n', "")))
-        assert [each.how for each in resumed] == ["ran", "known"] and resumed[0].verdict == "failure"
-
-
+@pytest.mark.slow
 def test_an_extractor_that_gave_no_answer_is_asked_again_and_proposals_are_kept_once(tmp_path: Path) -> None:
     """The query that was submitted is an item at once; what the model says of the run comes when it is resumed."""
     free = SCRIPT.replace('expects = ["Use lt:focalHeight for heights"]', "")

@@ -11,8 +11,6 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised, ContextBuilt, LmCalled, RunFinished
 from rbank_es.loop import write_guide
-from rbank_es.models.model_call import Question, Try
-from rbank_es.models.scripted_model import Script, ScriptedModel
 from tests.loop.loops import SCRIPT as TASKS_SCRIPT
 from tests.loop.loops import TASKS, CutOff, cut_off, local, looped, quick, scripted, source
 from tests.loop.test_closed_loop import of_type
@@ -98,40 +96,6 @@ def test_half_a_guide_and_two_guides_are_none(tmp_path: Path, text: str, why: st
         assert not of_type(bank, ArtifactMaterialised)
 
 
-class Priced:
-    """A script, every answer of which costs the same."""
-
-    def __init__(self, script: Path) -> None:
-        self._inner = ScriptedModel(Script.load(script), "guide-lights", 0)
-
-    def prepare(self, question: Question) -> Try:
-        answered = self._inner.prepare(question)
-        return lambda: answered()._replace(cost_usd=0.25)
-
-    def close(self) -> None:
-        pass
-
-
-def test_it_is_kept_with_what_it_cost_where_the_model_has_a_price(tmp_path: Path) -> None:
-    """Two calls; the same is told when it is asked for again."""
-    settings, priced = scripted(tmp_path, SCRIPT), Priced(tmp_path / "script.toml")
-    with quick(tmp_path / "bank") as bank:
-        made = write_guide(bank, settings, source(), interpreters=local, model_for=lambda role, choice: priced)
-        [kept] = of_type(bank, ArtifactMaterialised)
-        assert (kept.cost_usd, kept.lm_calls) == (0.5, 2)
-        assert (kept.tokens_in, kept.tokens_out) == (made.tokens_in, made.tokens_out)
-        assert made.cost_usd == 0.5 and made.lm_calls == 2 and made.tokens_in > made.tokens_out > 0
-        known = write_guide(bank, settings, source(), interpreters=local)
-        assert (known.how, known.cost_usd) == ("known", 0.5)
-
-
-def test_it_is_neither_judged_nor_learnt_from(tmp_path: Path) -> None:
-    with quick(tmp_path / "bank") as bank:
-        write_guide(bank, scripted(tmp_path, SCRIPT), source(), interpreters=local)
-        assert {event.role for event in of_type(bank, LmCalled)} == {"agent"}
-        assert not list(bank.events(types={"run_judged", "memories_extracted"}))
-
-
 def test_it_is_written_once_unless_asked_for_again(tmp_path: Path) -> None:
     with quick(tmp_path / "bank") as bank:
         settings = scripted(tmp_path, SCRIPT)
@@ -170,11 +134,3 @@ def test_no_guide_comes_of_an_agent_that_hands_in_nothing(tmp_path: Path) -> Non
                 write_guide(bank, scripted(tmp_path, empty, iterations=2), source(), interpreters=local)
             assert "goes on" not in str(caught.value), "the run counts as done"
         assert of_type(bank, ArtifactMaterialised) == [] and len(of_type(bank, RunFinished)) == 1
-
-
-def test_a_guide_that_the_model_was_too_slow_for_is_written_by_the_same_call(tmp_path: Path) -> None:
-    slow = '[[task]]\nid = "guide-lights"\n[[task.agent]]\nerror = "timeout"\n'
-    with quick(tmp_path / "bank") as bank:
-        with pytest.raises(LoopStopped, match="timeout.*runs it again"):
-            write_guide(bank, scripted(tmp_path, slow), source(), interpreters=local)
-        assert write_guide(bank, scripted(tmp_path, SCRIPT), source(), interpreters=local).how == "ran"

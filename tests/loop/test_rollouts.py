@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextvars
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -87,35 +85,6 @@ def test_diversity_is_that_of_the_queries_or_else_of_the_answers() -> None:
     assert diversity_of([*same, rollout(2, answer="z")])[1] == "answer"
     assert diversity_of([rollout(0, answer="abc"), rollout(1, answer="xyz")]) == (1.0, "answer")
     assert diversity_of(same[:1]) == (None, None)
-
-
-def test_works_run_at_once_with_the_callers_context(tmp_path: Path) -> None:
-    variable = contextvars.ContextVar("variable", default="")
-    variable.set("here")
-    barrier = threading.Barrier(3, timeout=10)
-
-    def work(bank: Bank) -> None:
-        barrier.wait()
-        bank.append(NoteLogged(note=f'{{"seen": "{variable.get()}"}}'))
-
-    with Bank.create(tmp_path / "bank") as bank:
-        side_by_side(bank, [work] * 3)
-        assert [event.note for event in bank.events(types={"note_logged"})] == ['{"seen": "here"}'] * 3  # type: ignore[attr-defined]
-
-
-def test_all_works_end_before_the_first_error_is_raised(tmp_path: Path) -> None:
-    ended: list[int] = []
-
-    def work(number: int) -> None:
-        time.sleep(0.05 * number)
-        ended.append(number)
-        if number < 2:
-            raise ValueError(str(number))
-
-    with Bank.create(tmp_path / "bank") as bank, pytest.raises(ValueError) as caught:
-        side_by_side(bank, [lambda _, n=n: work(n) for n in range(3)])
-    assert sorted(ended) == [0, 1, 2]
-    assert (str(caught.value), caught.value.__notes__) == ("0", ["ValueError: 1"])
 
 
 def test_of_a_group_of_errors_each_says_what_it_is(tmp_path: Path) -> None:

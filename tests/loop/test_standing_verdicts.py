@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
 from rbank_es.events import (
-    JudgmentOverruled,
     LmCalled,
     MemoriesExtracted,
     PolicySet,
@@ -73,43 +72,11 @@ def test_a_verdict_that_is_less_confident_than_the_policy_requires_teaches_nothi
             assert looped(bank, scripted(tmp_path, script), TASKS[:1])[0].added
 
 
-def test_a_weaker_verdict_that_came_later_is_not_what_the_loop_learns_from(tmp_path: Path) -> None:
-    with quick(tmp_path / "bank") as bank:
-        [first] = looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])
-        judged(bank, first.run, "failure", "human", confidence=1.0)
-        judged(bank, first.run, "success", "lm")
-        judged(bank, first.run, "undecided", "check")
-        known = History(bank).catch_up().runs[first.run].judged
-        assert known is not None and known.kind == "human" and known.verdict == "failure"
-        [again] = looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])
-        assert again.verdict == "failure"
-
-
 def test_gold_for_learning_does_not_stand_where_no_policy_is_supervised(tmp_path: Path) -> None:
     with quick(tmp_path / "bank") as bank:
         [first] = looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])
         judged(bank, first.run, "success", "gold")
         assert looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])[0].verdict == "failure"
-
-
-def test_the_verdicts_of_a_supervised_loop_stand_and_the_policy_stays_as_it_is(tmp_path: Path) -> None:
-    with quick(tmp_path / "bank") as bank:
-        [first] = looped(bank, scripted(tmp_path, ALONE, supervised=True, extract=False), TASKS[:1])
-        standing = bank.state().verdicts[first.run, "learning"]
-        assert (standing.kind, standing.verdict, first.verdict) == ("gold", "failure", "failure")
-        assert bank.state().policies["judging"].settings["supervised"] is False
-        judged(bank, first.run, "success", "gold")
-        assert bank.state().verdicts[first.run, "learning"].verdict == "failure"
-
-
-def test_an_overruling_counts_by_its_kind(tmp_path: Path) -> None:
-    with quick(tmp_path / "bank") as bank:
-        [first] = looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])
-        facts: Any = {"purpose": "learning", "judge": "b", "judge_version": "1", "by": "b", "why": "w"}
-        bank.append(JudgmentOverruled(run=first.run, verdict="success", kind="human", **facts))
-        bank.append(JudgmentOverruled(run=first.run, verdict="failure", kind="lm", **facts))
-        assert History(bank).catch_up().runs[first.run].judged.by == "b"  # type: ignore[union-attr]
-        assert looped(bank, scripted(tmp_path, ALONE, extract=False), TASKS[:1])[0].verdict == "success"
 
 
 @given(
@@ -138,22 +105,6 @@ def test_what_a_run_spent_is_what_the_bank_says_and_unknown_is_not_0(calls: list
         known = [each[at] for each in calls if each[at] is not None]
         assert spent[name] == (sum(known) if known else None)
     assert spent["lm_calls"] == (len(calls) or None)
-
-
-def test_a_history_knows_what_was_recorded_of_a_run_before_it_began() -> None:
-    """Its judgment and its end, which may come in any order, whether read at once or one after the other."""
-    with Bank.create("memory:") as bank:
-        kept = History(bank)
-        judged(bank, "r", "success", "human")
-        kept.catch_up()
-        bank.append(RunFinished(run="r", outcome="submitted"))
-        kept.catch_up()
-        assert not kept.runs
-        bank.append(RunStarted(run="r"))
-        for history in (kept.catch_up(), History(bank).catch_up()):
-            known = history.runs["r"]
-            assert known.judged is not None and known.judged.verdict == "success"
-            assert known.is_usable and known.scored is None
 
 
 def test_a_rollout_whose_end_names_no_iterations_has_those_of_its_steps() -> None:

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import limits
-from rbank_es.data import lights
 from rbank_es.errors import BadInput
-from rbank_es.loop.tasks import Task, about, load_tasks, parse_tasks
+from rbank_es.loop.tasks import Task, load_tasks, parse_tasks
 
 
 def refused(content: object, *words: str) -> None:
@@ -30,15 +29,6 @@ def test_an_answer_of_rows_that_can_not_be_compared_is_refused_before_anything_r
     refused([{**asked, "answer": [[{"a": 1}]]}], "task kilns", "a row of the answer is not a list of values")
 
 
-def test_the_shipped_tasks_are_read_with_ontology_query_answer_and_level() -> None:
-    tasks = load_tasks(lights().tasks)
-    first = tasks[0]
-    assert (first.id, first.ontology, first.level) == ("lights-L1-1", "lights", 1)
-    assert first.gold_sparql is not None and first.gold_sparql.startswith("PREFIX lt:")
-    assert first.answer == [[["num", 45.0]]]
-    assert len(tasks) == len({task.id for task in tasks}) == 12
-
-
 def test_json_lines_a_list_and_one_object_are_the_same_tasks() -> None:
     entries = [{"id": "a", "question": "Which?"}, {"id": "b", "question": "How many?", "level": 2}]
     lines = "\n".join(map(json.dumps, entries)) + "\n\n"
@@ -52,14 +42,6 @@ def test_other_names_of_fields_are_known_and_other_fields_passed_over() -> None:
     given = {"id": 7, "query": "All?", "expected_sparql": "ASK {}", "complexity": "simple", "dataset": "prov-onto"}
     [task] = parse_tasks(json.dumps([given]).encode())
     assert task == Task(id="7", question="All?", gold_sparql="ASK {}", ontology="prov-onto")
-
-
-def test_an_ontology_of_the_file_is_that_of_its_tasks_unless_they_say_otherwise() -> None:
-    entries = [{"id": "a", "question": "?"}, {"id": "b", "question": "?", "ontology": "other"}]
-    tasks = parse_tasks(json.dumps({"ontology": "mine", "tasks": entries}).encode())
-    assert [task.ontology for task in tasks] == ["mine", "other"]
-    assert [task.id for task in about(tasks, "mine")] == ["a"]
-    assert [task.id for task in about([Task(id="c", question="?")], "mine")] == ["c"]
 
 
 def test_what_can_be_no_task_is_refused_with_its_place() -> None:

@@ -10,19 +10,6 @@ from rbank_es.errors import BadInput
 from rbank_es.models.choice import ASKERS, LmChoice
 
 
-def test_arguments_have_the_types_that_they_look_like() -> None:
-    texts = ["temperature=0.5", "max_tokens=100", "store=true", "echo=False", "effort=low", 'stop=["a", "b"]', "x=a=b"]
-    assert LmChoice.parse("openai/gpt", arguments=texts).arguments == {
-        "temperature": 0.5,
-        "max_tokens": 100,
-        "store": True,
-        "echo": False,
-        "effort": "low",
-        "stop": ("a", "b"),
-        "x": "a=b",
-    }
-
-
 def test_what_is_for_the_connection_is_no_parameter_of_a_request() -> None:
     choice = LmChoice.parse("openai/gpt", arguments=["timeout=12", "model_type=responses", "top_p=0.5"])
     assert (choice.timeout_s, choice.parameters) == (12.0, {"top_p": 0.5})
@@ -101,14 +88,6 @@ def test_parameters_with_a_word_of_a_key_inside_are_none(name: str) -> None:
 def test_an_address_that_is_none_or_holds_a_key_is_refused(address: str) -> None:
     with pytest.raises(BadInput, match="address"):
         LmChoice(model="openai/gpt", api_base=address)
-
-
-@pytest.mark.parametrize(
-    "argument", ["n=2", "cache=true", "num_retries=5", "stream=true", "api_base=http://x", "model=y"]
-)
-def test_arguments_that_are_ours_to_set_are_refused_with_the_reason(argument: str) -> None:
-    with pytest.raises(BadInput, match="can't be given: "):
-        LmChoice.parse("openai/gpt", arguments=[argument])
 
 
 @pytest.mark.parametrize(

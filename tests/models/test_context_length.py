@@ -93,16 +93,6 @@ def test_a_refusal_of_what_is_too_long_is_known_whoever_serves_and_calls(
         assert lms.calls.context_tokens == ({"openai/small": 8_192} if REFUSALS[name][1] else {})
 
 
-def test_a_body_of_llama_cpp_with_the_status_of_an_answer_is_known_too(tmp_path: Path) -> None:
-    with (
-        openai_server([refusal("llama.cpp", "200 OK")]) as server,
-        models(tmp_path, local(server)) as (_, lms),
-        pytest.raises(LmFailed) as caught,
-    ):
-        ask(lms)
-    assert caught.value.code == "context_too_long"
-
-
 @pytest.mark.parametrize(
     ("status", "said"),
     [(400, "temperature is too high"), (429, "the context window is busy"), (401, "context length"), (None, "n_ctx 3")],
@@ -120,24 +110,6 @@ def test_a_length_is_read_where_it_is_named(words: str, tokens: int) -> None:
 
 def local(server: says.OpenAiServer, model: str = "openai/small", **arguments: Any) -> LmChoice:
     return LmChoice(model=model, api_base=server.url, arguments=arguments)
-
-
-def test_a_reply_gets_what_the_prompt_leaves_and_a_prompt_that_leaves_too_little_is_not_sent(tmp_path: Path) -> None:
-    with (
-        openai_server(["nine", "ten"]) as server,
-        models(tmp_path / "one", local(server, context_tokens=4_096)) as (bank, lms),
-    ):
-        assert ask(lms, "w" * 7_500) == "nine"
-        # The server counts ten tokens whatever it gets, which is not believed.
-        with pytest.raises(LmFailed, match="was not sent: about 50,000 tokens leave no room") as caught:
-            ask(lms, "word " * 30_000)
-        assert ask(lms, "Short?") == "ten"
-        events = called(bank)
-    assert caught.value.code == "context_too_long"
-    assert [sent["max_tokens"] for sent in server.requests] == [4_096 - 2_500, 2_048]
-    assert [event.parameters["context_tokens"] for event in events] == [4_096, 4_096], "what is not sent is no call"
-    assert [sent.get("context_tokens") for sent in server.requests] == [None, None]
-    _asked_again(tmp_path / "two", events, ["w" * 7_500, "Short?"])
 
 
 def _asked_again(place: Path, events: list[LmCalled], words: list[str]) -> None:

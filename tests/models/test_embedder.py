@@ -40,20 +40,6 @@ def embedder(bank: Bank, *behaviours: Behaviour) -> Iterator[tuple[Embedder, Emb
             yield Embedder(endpoint, "m"), server
 
 
-def test_what_is_missing_is_embedded_once_and_found_again_after_an_end(bank: Bank) -> None:
-    with embedder(bank) as (it, server):
-        assert it.embed(bank, missing_vectors(bank, "m", [QUERY])) == 6
-        assert sorted(server.texts) == sorted([f"{item.title}\n{item.content}" for item in ITEMS] + [QUERY])
-        assert it.embed(bank, missing_vectors(bank, "m", [QUERY])) == 0
-        [items, query] = of_type(bank, WordsEmbedded)
-        assert (items.purpose, len(items.items), items.dimensions, items.attempts) == ("item", 5, 32, 1)
-        assert (query.purpose, query.items, len(query.vectors), query.tokens_in) == ("query", (), 1, 3)
-        bank.retract(ITEMS[0].id, because="to see")
-        bank.restore(ITEMS[0].id, because="to see")
-        it.embed(bank, missing_vectors(bank, "m", [QUERY]))
-        assert len(server.requests) == 2
-
-
 def test_requests_are_bounded_and_go_on_where_they_stopped(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "EMBEDDING_TEXTS", 2)
     monkeypatch.setattr(limits, "EMBEDDING_TEXT_CHARS", 10)

@@ -20,7 +20,7 @@ from rbank_es.models.embedding_endpoint import (
     read_answer,
 )
 from tests.effort import one_in
-from tests.models.embedding_server import answering, embedding_server, embeddings, half_a_body, vector
+from tests.models.embedding_server import answering, embedding_server, embeddings, half_a_body
 from tests.models.openai_server import (
     closing,
     failing,
@@ -29,9 +29,7 @@ from tests.models.openai_server import (
     not_json,
     other_json,
     rate_limited,
-    refused,
     unauthorized,
-    unknown_model,
 )
 from tests.sparql.fault_server import Behaviour, drips, head, says
 
@@ -49,13 +47,6 @@ def asked(*behaviours: Behaviour, timeout_s: float = 5.0) -> tuple[EmbeddedBatch
 
 def code(batch: EmbeddedBatch) -> str | None:
     return None if batch.failure is None else batch.failure.code
-
-
-def test_each_text_gets_its_vector_whatever_the_order_of_the_answer() -> None:
-    for change in (lambda body: body, lambda body: body | {"data": body["data"][::-1]}):
-        batch, waits = asked(answering(change))
-        assert [row.tolist() for row in batch.vectors] == [pytest.approx(vector(text)) for text in TEXTS]
-        assert (batch.tokens_in, batch.attempts, batch.failure, waits) == (5, 1, None, [])
 
 
 def changed(**more: Any) -> Behaviour:
@@ -99,15 +90,6 @@ def test_an_answer_without_a_usable_vector_for_each_text_is_bad(behaviour: Behav
     """Wrong counts, wrong sizes, NaN, infinity, zeros, other JSON, redirects: one failure, and nothing is retried."""
     batch, waits = asked(behaviour)
     assert (code(batch), batch.vectors, waits) == ("bad_response", (), [])
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "expected"),
-    [(unauthorized(), "wrong_key"), (unknown_model(), "unknown_model"), (refused(), "refused")],
-)
-def test_a_refusal_is_named_and_not_retried(behaviour: Behaviour, expected: str) -> None:
-    batch, waits = asked(behaviour)
-    assert (code(batch), batch.attempts, waits) == (expected, 1, [])
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,14 @@ import json
 import re
 import socket
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pydantic
 import pytest
 
-from rbank_es.errors import LmFailed
-from rbank_es.events import LmCalled
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.model_call import RetryableFailure
 from rbank_es.system.error_messages import foreign_words
-from tests.loop.test_closed_loop import of_type
 from tests.models.openai_server import (
     Reply,
     closing,
@@ -27,11 +22,9 @@ from tests.models.openai_server import (
     half_a_body,
     hanging,
     not_json,
-    openai_server,
     other_json,
     unknown_model,
 )
-from tests.models.runs import Waits, ask, models
 from tests.sparql.fault_server import says
 
 FOREIGN = re.compile(
@@ -116,17 +109,3 @@ ANSWERS: dict[str, Sequence[Reply]] = {
     "no HTTP": [lambda connection, asked: connection.sendall(b"\x00\xff no such protocol\r\n\r\n")] * 3,
     "broken head": [lambda connection, asked: connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")] * 3,
 }
-
-
-@pytest.mark.parametrize("name", [*ANSWERS, "refused"])
-def test_a_failed_call_is_told_and_recorded_in_our_words(tmp_path: Path, name: str) -> None:
-    with openai_server(ANSWERS.get(name, [])) as server:
-        url = unused() if name == "refused" else server.url
-        choice = LmChoice(model="openai/stub", api_base=url, arguments={"timeout": 0.3})
-        with models(tmp_path, choice, sleep=Waits()) as (bank, lms):
-            with pytest.raises(LmFailed) as caught:
-                ask(lms)
-            recorded = [str(bank.text(event.error)) for event in of_type(bank, LmCalled)]
-    assert recorded and caught.value.code != "unexpected"
-    for told in (*recorded, str(caught.value)):
-        assert FOREIGN.search(told.replace(url, "")) is None, told

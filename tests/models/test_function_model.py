@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.function_model import FunctionModel, choice_of
-from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.run_models import Lms, check_choices, lms_for
 from tests.models.runs import RUN, Waits, called, models
 
@@ -31,36 +29,6 @@ TALK = [
 def bank(tmp_path: Path) -> Any:
     with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
         yield made
-
-
-def test_a_function_gets_the_messages_as_one_text_and_its_reply_is_recorded(bank: Bank) -> None:
-    prompts: list[str] = []
-
-    def agent(prompt: str) -> str:
-        prompts.append(prompt)
-        return "Light."
-
-    with lms_for(bank, RUN, complete=agent) as lms:
-        reply = lms.ask("judge", TALK, temperature=0.0, rollout_id=2)
-    assert prompts == ["Be brief.\n\nWhat is it?\n\nYour last reply:\nA light.\n\nIn one word."]
-    assert (reply.text, reply.cut, reply.given) == ("Light.", False, "What is it?\nIn one word.")
-    [event] = called(bank)
-    assert (event.role, event.model, event.run, event.error_code) == ("judge", "function:agent", RUN, None)
-    # A function takes no temperature, so none is recorded as if it had had an effect.
-    assert event.parameters == {"rollout_id": 2} and "temperature" not in str(event.request)
-    assert event.tokens_in is None and event.cost_usd is None
-
-
-def test_a_recorded_function_answers_again_without_it(bank: Bank, tmp_path: Path) -> None:
-    with lms_for(bank, RUN, complete=lambda prompt: "Light.") as lms:
-        said = lms.ask("judge", TALK, temperature=0.0)
-    model = RecordedModel(called(bank))
-    with (
-        Bank.create(tmp_path / "again", unsafe_no_sync=True) as again,
-        Lms(again, RUN, model.choices, model_for=lambda role, choice: model) as lms,
-    ):
-        assert lms.ask("judge", TALK, temperature=0.0) == said
-    assert model.unused == ()
 
 
 class Odd(str):
@@ -172,14 +140,3 @@ def test_models_that_cant_be_are_refused_before_any_call(bank: Bank, given: Any,
 def test_no_command_can_call_a_function() -> None:
     with pytest.raises(BadInput, match="no command can call"):
         check_choices({"judge": LmChoice(model="function:agent")})
-
-
-def test_the_name_of_a_function_fits_a_record(bank: Bank) -> None:
-    def complete(prompt: str) -> str:
-        return "yes"
-
-    complete.__name__ = "f" * 10_000
-    with lms_for(bank, RUN, complete=complete) as lms:
-        lms.ask("judge", TALK)
-    [event] = called(bank)
-    assert len(event.model) == limits.NAME_CHARS

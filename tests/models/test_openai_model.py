@@ -132,34 +132,6 @@ def test_a_conversation_with_tools_is_sent_and_recorded_as_by_dspys_client(
     assert ("tool_choice" in sent) == bool(forced) and sent["messages"][2]["tool_calls"][0]["id"] == "s0001c001"
 
 
-@pytest.mark.parametrize(
-    ("status", "said", "code"),
-    [
-        ("400 Bad Request", "the request exceeds the available context size", "exceed_context_size_error"),
-        ("400 Bad Request", "This model's maximum context length is 4096 tokens.", "BadRequestError"),
-    ],
-)
-def test_a_request_that_is_too_long_for_a_server_of_ones_own_is_told_from_others(
-    tmp_path: Path, status: str, said: str, code: str
-) -> None:
-    """Only with OpenAI's own code an agent's history was shortened; with others the run ended."""
-    with openai_server([says.error(status, said, code)]) as server:
-        choice = LmChoice(model="local", api_base=server.url)
-        with models(tmp_path, choice) as (_, lms), pytest.raises(LmFailed) as caught:
-            lms.ask("judge", TALK)
-    assert caught.value.code == "context_too_long" and said in caught.value.message
-
-
-@pytest.mark.parametrize("bound", ["max_tokens", "max_completion_tokens"])
-def test_a_bound_goes_to_a_server_of_ones_own_under_the_name_that_was_given(tmp_path: Path, bound: str) -> None:
-    with openai_server(["yes"]) as server:
-        choice = LmChoice(model="openai/a/b", api_base=server.url, arguments={bound: 7})
-        with models(tmp_path, choice) as (_, lms):
-            lms.ask("judge", TALK)
-    [sent] = server.requests
-    assert sent["model"] == "a/b" and {name: sent[name] for name in sent if name.startswith("max")} == {bound: 7}
-
-
 def test_a_request_with_more_than_texts_goes_through_dspys_client(tmp_path: Path) -> None:
     from dspy.lm15 import ImagePart, Message, Request, TextPart
 

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es import limits
 from rbank_es.extraction.conversation import memory_item
 from rbank_es.models.adapter import adapter, signature_of
-from rbank_es.models.prompt import asked_again
 from rbank_es.models.prompt_table import ENTRIES, PROPOSALS, PromptKind, prompt_for
 
 KINDS: tuple[PromptKind, ...] = get_args(PromptKind)
@@ -35,17 +33,3 @@ def test_no_text_begins_a_field(text: str) -> None:
     [_, asked] = prompt.messages(dict.fromkeys(prompt.inputs, text))
     [_, plain] = prompt.messages(dict.fromkeys(prompt.inputs, "x"))
     assert asked["content"].count("[[ ## ") == plain["content"].count("[[ ## ")
-
-
-def test_a_second_question_goes_on_where_the_first_ended() -> None:
-    first = prompt_for("judge").messages(dict.fromkeys(prompt_for("judge").inputs, "x"))
-    second = asked_again(first, "no" * 2_000, "why" * 2_000)
-    assert second[:2] == first and [each["role"] for each in second[2:]] == ["assistant", "user"]
-    assert all(len(each["content"]) < limits.SHOWN_AGAIN_CHARS + 50 for each in second[2:])
-
-
-def test_a_further_paragraph_is_told_last() -> None:
-    prompt = prompt_for("judge")
-    assert prompt.telling("") is prompt
-    [system, _] = prompt.telling("Be strict.").messages(dict.fromkeys(prompt.inputs, "x"))
-    assert system["content"].endswith("\n        \n        Be strict.")

@@ -79,40 +79,6 @@ def told(tmp_path: Path) -> tuple[list[str], list[LmCalled]]:
             return long_story(lms), called(bank)
 
 
-def test_a_run_told_again_says_and_records_the_same(told: tuple[list[str], list[LmCalled]], tmp_path: Path) -> None:
-    said, events = told
-    assert len(events) == 20 and {event.error_code for event in events} > {"rate_limited", "unknown_model"}
-    again, recorded = retold(events, long_story, tmp_path / "again")
-    assert again == said
-    assert plain(recorded) == plain(events)
-    third, recorded_thrice = retold(recorded, long_story, tmp_path / "third")
-    assert third == said and plain(recorded_thrice) == plain(events)
-
-
-def test_an_empty_answer_is_retried_only_as_often_as_it_was(
-    told: tuple[list[str], list[LmCalled]], tmp_path: Path
-) -> None:
-    """Records of a time when such answers were not retried tell the same story, too."""
-    said, events = told
-    once = [event for event in events if event.error_code != "bad_response" or event.attempt == 1]
-    assert len(once) == 16
-    again, recorded = retold(once, long_story, tmp_path / "again")
-    assert again == said and plain(recorded) == plain(once)
-
-
-def test_a_replay_gives_up_where_the_recorded_call_gave_up(tmp_path: Path) -> None:
-    def story(lms: Lms) -> list[str]:
-        with pytest.raises(LmFailed) as caught:
-            ask(lms)
-        return [caught.value.code, ask(lms, "and now?")]
-
-    with openai_server([says.rate_limited(9999), "fine"]) as server:
-        choice = LmChoice(model="openai/stub", api_base=server.url)
-        with models(tmp_path, choice) as (bank, lms):
-            said, events = story(lms), called(bank)
-    assert retold(events, story, tmp_path / "again")[0] == said == ["rate_limited", "fine"]
-
-
 def test_tries_of_equal_questions_side_by_side_find_their_own_calls() -> None:
     def event(attempt: int, error: str | None) -> LmCalled:
         answer = None if error else '{"model":"m","message":{"role":"assistant","parts":[{"type":"text","text":"x"}]}}'

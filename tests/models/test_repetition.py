@@ -27,6 +27,7 @@ WRITTEN = sorted(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(20))
 def test_no_beginning_of_a_written_text_ends_in_a_repetition(part: int) -> None:
     step = 5 * reply_limits.REPEATED_CHECK_CHARS

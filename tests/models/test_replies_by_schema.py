@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from rbank_es.errors import BadInput, LmFailed
+from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.extraction.candidates import read_answer
 from rbank_es.judging.verdict_reply import LmReply, read_reply
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.prompt_table import ENTRIES, WHY_NONE, prompt_for
-from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.run_models import Lms
 from tests.models.openai_server import error, openai_server
 from tests.models.runs import called
@@ -35,22 +34,6 @@ def asked(place: Path, url: str, *, servers: Any = KEEPS, tries: int = 1, **argu
             reply = lms.ask("judge", TALK, temperature=0.0, schema=JUDGE.schema)
             assert isinstance(read_reply(reply), LmReply)
         return called(bank)
-
-
-def test_a_server_that_keeps_schemas_is_given_one_and_a_rerun_makes_the_same_request(tmp_path: Path) -> None:
-    with openai_server([SAID]) as server:
-        [event] = asked(tmp_path / "one", server.url)
-    [sent] = server.requests
-    form = sent["response_format"]["json_schema"]
-    assert form["strict"] and form["schema"]["required"] == ["verdict", "confidence", "reason"]
-    assert form["schema"]["properties"]["verdict"] == {"enum": ["success", "failure", "undecided"]}
-    assert event.parameters["response_format"] == "json_schema"
-    recorded = RecordedModel([event])
-    with bank_at(tmp_path / "two") as bank:
-        with Lms(bank, None, recorded.choices, model_for=lambda role, choice: recorded) as again:
-            again.ask("judge", TALK, temperature=0.0, schema=JUDGE.schema)
-        [same] = called(bank)
-    assert (same.request_key, same.parameters) == (event.request_key, event.parameters)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +64,6 @@ def test_a_server_that_refuses_a_schema_is_asked_without_from_then_on(tmp_path: 
     assert [each.error_code for each in events] == ["refused", None, None]
     assert ["response_format" in sent for sent in server.requests] == [True, False, False]
     assert ["response_format" in each.parameters for each in events] == [True, False, False]
-
-
-def test_another_refusal_is_one(tmp_path: Path) -> None:
-    refusal = error("400 Bad Request", "temperature is too high")
-    with openai_server([refusal]) as server, pytest.raises(LmFailed, match="temperature"):
-        asked(tmp_path / "one", server.url)
-    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("role", ["agent", "sub"])

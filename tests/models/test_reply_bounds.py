@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -26,34 +26,6 @@ TOKENS: dict[Role, int] = {
     "judge": reply_limits.JUDGE_REPLY_TOKENS,
     "extractor": reply_limits.EXTRACTOR_REPLY_TOKENS,
 }
-
-
-@pytest.mark.parametrize("role", get_args(Role))
-def test_a_role_has_bounds_that_are_sent_and_recorded_and_rerun(tmp_path: Path, role: Role) -> None:
-    """Without them, a small model went on after its end marker until somebody's bound."""
-    stop = {} if role == "sub" else {"stop": [END_MARKER]}
-    with openai_server(["nine"]) as server:
-        choice = LmChoice(model="openai/small", api_base=server.url)
-        with models(tmp_path / "one", choice) as (bank, lms):
-            lms.ask(role, TALK)
-            [event] = called(bank)
-    [sent] = server.requests
-    assert {name: sent[name] for name in sent if name.startswith(("max", "stop"))} == {
-        "max_tokens": TOKENS[role]
-    } | stop
-    assert event.parameters == {"max_tokens": TOKENS[role]} | {name: tuple(value) for name, value in stop.items()}
-    assert _asked_again(tmp_path / "two", event, role) == event.request_key
-
-
-def test_a_call_that_was_recorded_without_bounds_is_found_again(tmp_path: Path) -> None:
-    with openai_server(["nine"]) as server:
-        choice = LmChoice(model="openai/small", api_base=server.url, arguments={"max_tokens": False, "stop": False})
-        with models(tmp_path / "one", choice) as (bank, lms):
-            lms.ask("judge", TALK)
-            [event] = called(bank)
-    [sent] = server.requests
-    assert event.parameters == {} and not {"max_tokens", "max_completion_tokens", "stop"} & sent.keys()
-    assert _asked_again(tmp_path / "two", event, "judge") == event.request_key
 
 
 def _asked_again(place: Path, event: LmCalled, role: Role) -> str | None:
@@ -95,13 +67,3 @@ def test_a_bound_of_one_role_is_sent_in_that_role_alone(tmp_path: Path) -> None:
 def test_a_parameter_of_one_role_that_no_request_can_hold_is_refused_before_anything_is_made() -> None:
     with pytest.raises(BadInput, match="can't be given the argument foo"):
         check_choices({"agent": LmChoice(model="script:x", arguments={"judge.foo": 1})})
-
-
-@pytest.mark.parametrize("client", ["ollama_chat/small", "hosted_vllm/small"])
-def test_a_server_of_ones_own_gets_its_bounds_through_other_clients_too(tmp_path: Path, client: str) -> None:
-    with openai_server(["nine"]) as server:
-        choice = LmChoice(model=client, api_base=server.url)
-        with models(tmp_path, choice) as (_, lms):
-            lms.ask("judge", TALK)
-    [sent] = server.requests
-    assert (sent["max_tokens"], sent["stop"]) == (512, [END_MARKER])

@@ -10,27 +10,12 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LogUnavailable, MissingExtra
 from rbank_es.models.adapter import adapter
-from rbank_es.models.call_recorder import Totals
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.lm_request import LmRequest
 from rbank_es.models.model_call import Question
 from rbank_es.models.run_models import Lms, check_choices
 from tests.faults.disk import Disk
 from tests.models.runs import RUN, STUB, Saying, Waits, ask, called, models, saying
-
-
-def test_the_event_is_in_the_bank_before_the_answer_goes_on(tmp_path: Path) -> None:
-    import dspy
-
-    seen: list[int] = []
-
-    class Watching(dspy.utils.callback.BaseCallback):
-        def on_lm_end(self, call_id: str, outputs: Any, exception: Any = None) -> None:
-            seen.append(len(called(bank)))
-
-    with models(tmp_path, **saying()) as (bank, lms), dspy.context(callbacks=[Watching()]):
-        ask(lms)
-    assert seen == [1]
 
 
 @pytest.mark.parametrize(("role", "step"), [("agent", 2), ("sub", 2), ("judge", None), ("extractor", None)])
@@ -44,51 +29,12 @@ def test_agents_and_sub_calls_have_a_step_judges_and_extractors_none(
     assert (event.role, event.step) == (role, step)
 
 
-def test_a_role_without_a_choice_takes_the_agents_and_others_their_own(tmp_path: Path) -> None:
-    asked: list[tuple[str, str]] = []
-
-    def model_for(role: str, choice: LmChoice) -> Saying:
-        asked.append((role, choice.model))
-        return Saying(lambda words: role)
-
-    choices: Any = {"agent": STUB, "judge": LmChoice(model="openai/strict")}
-    with (
-        Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
-        Lms(bank, None, choices, model_for=model_for) as lms,
-    ):
-        assert [ask(lms, role=role) for role in ("agent", "sub", "judge", "extractor")] == [
-            "agent",
-            "agent",
-            "judge",
-            "agent",
-        ]
-        assert [(event.run, event.model) for event in called(bank)] == [
-            (None, "openai/stub"),
-            (None, "openai/stub"),
-            (None, "openai/strict"),
-            (None, "openai/stub"),
-        ]
-    assert asked == [("agent", "openai/stub"), ("judge", "openai/strict")]
-
-
 def test_no_choice_for_a_role_is_bad_input(tmp_path: Path) -> None:
     with Bank.create(tmp_path / "bank") as bank:
         with pytest.raises(BadInput, match="--lm"):
             Lms(bank, RUN, {})
         with pytest.raises(BadInput, match="agent"):
             Lms(bank, RUN, {"judge": STUB}, **saying()).lm("agent")
-
-
-def test_the_temperature_of_a_caller_goes_before_the_choices_own(tmp_path: Path) -> None:
-    import dspy
-
-    warm = LmChoice(model="openai/stub", arguments={"temperature": 0.9})
-    with models(tmp_path, warm, **saying(lambda words: "[[ ## b ## ]]\nx")) as (bank, lms):
-        ask(lms)
-        ask(lms, temperature=0.0)
-        with lms.context("judge"):
-            dspy.Predict("a -> b")(a="x", config={"temperature": 0.2})
-        assert [event.parameters["temperature"] for event in called(bank)] == [0.9, 0.0, 0.2]
 
 
 def test_a_model_that_takes_no_temperature_gets_none_and_none_is_recorded(tmp_path: Path) -> None:
@@ -102,14 +48,6 @@ def test_a_parameter_that_the_model_refuses_outright_is_bad_input(tmp_path: Path
     few = LmChoice(model="openai/gpt-5", arguments={"max_tokens": 10})
     with models(tmp_path, few, **saying()) as (_, lms), pytest.raises(BadInput, match="16000"):
         lms.lm("agent")
-
-
-def test_totals_and_the_size_of_the_last_prompt_of_the_agent(tmp_path: Path) -> None:
-    with models(tmp_path, **saying()) as (_, lms):
-        ask(lms, "x" * 100)
-        ask(lms, "y" * 500, "sub")
-        assert lms.calls.prompt_chars == 100
-        assert lms.calls.totals == Totals(calls=2, tokens_in=6, tokens_out=4, cost_usd=None)
 
 
 def test_costs_are_told_where_the_price_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,27 +128,6 @@ def test_the_largest_request_and_answer_that_are_taken_fit_into_the_bank(tmp_pat
     with models(tmp_path, **saying(lambda words: answer)) as (bank, lms):
         assert ask(lms, '"' * (limits.LM_REQUEST_BYTES // 2 - 1_000)) == answer
         assert called(bank)[0].error_code is None
-
-
-def test_failures_are_dspys_own_to_dspy_and_ours_to_us(tmp_path: Path) -> None:
-    import dspy
-    from dspy.lm15 import ContextLengthError, RateLimitError
-
-    def turned_away(words: str) -> str:
-        raise RateLimitError("slow down", retry_after=99)
-
-    def too_long(words: str) -> str:
-        raise ContextLengthError("too long")
-
-    with models(tmp_path, **saying(turned_away)) as (_, lms), pytest.raises(dspy.LMError) as caught:
-        ask(lms)
-    assert isinstance(caught.value, LmFailed) and caught.value.code == "rate_limited"
-    with (
-        models(tmp_path / "other", **saying(too_long)) as (_, lms),
-        pytest.raises(dspy.ContextWindowExceededError) as shortened,
-    ):
-        ask(lms)
-    assert isinstance(shortened.value, LmFailed) and shortened.value.code == "context_too_long"
 
 
 def test_dspy_keeps_no_history_in_a_context_of_the_models(tmp_path: Path) -> None:

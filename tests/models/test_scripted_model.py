@@ -12,7 +12,7 @@ from rbank_es.errors import BadInput, LmFailed
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.run_models import Lms, check_choices
 from rbank_es.models.scripted_model import Script, rendered
-from tests.models.runs import Waits, ask, called, models
+from tests.models.runs import ask, models
 
 SCRIPT = """
 name = "two lights"
@@ -78,61 +78,11 @@ def acted(lms: Lms, question: str = "Which lights are there? lt:Light") -> dspy.
         return dspy.Predict("question -> reasoning, code")(question=question)
 
 
-def test_turns_answer_in_order_as_the_adapter_expects(script: LmChoice, tmp_path: Path) -> None:
-    with models(tmp_path, script, task="names") as (bank, lms):
-        lms.calls.step = 1
-        first = acted(lms)
-        lms.calls.step = 2
-        second = acted(lms)
-        with lms.context("judge"):
-            verdict = dspy.Predict("answer -> success: bool, reason")(answer="two")
-        assert ask(lms, role="extractor") == "as it is"
-        events = called(bank)
-    assert first.reasoning == "Look at the classes first."
-    assert first.code == "```python\nclasses = g_classes()\nprint(classes)\n```"
-    assert second.code == "```python\nSUBMIT(answer='two')\n```"
-    assert (verdict.success, verdict.reason) == (True, "The names are right.")
-    assert {event.model for event in events} == {"script:demo"}
-    assert [event.step for event in events] == [1, 2, None, None]
-    assert all(event.tokens_in and event.tokens_out and event.cost_usd is None for event in events)
-
-
-def test_tokens_are_a_quarter_of_the_characters(script: LmChoice, tmp_path: Path) -> None:
-    with models(tmp_path, script, task="names") as (bank, lms):
-        ask(lms, "x" * 41, role="extractor")
-        (event,) = called(bank)
-    assert (event.tokens_in, event.tokens_out) == (11, 2)
-
-
-def test_a_request_without_what_a_turn_expects_is_refused_with_the_difference(script: LmChoice, tmp_path: Path) -> None:
-    with models(tmp_path, script, task="names") as (bank, lms):
-        lms.calls.step = 1
-        with pytest.raises(LmFailed) as caught:
-            acted(lms, "Which lights are there, and where do they stand?")
-        (event,) = called(bank)
-        with pytest.raises(LmFailed):
-            acted(lms)
-        assert len(called(bank)) == 1, "after it nothing is asked any more"
-    assert caught.value.code == event.error_code == "script_mismatch"
-    assert len(caught.value.message.partition("the request ends: …")[2]) in range(280, 301)
-    for word in ("'names'", "agent", "step 1", "turn 1", "'lt:Light'", "where do they stand?"):
-        assert word in caught.value.message
-
-
 def test_a_turn_for_another_step_is_refused(script: LmChoice, tmp_path: Path) -> None:
     with models(tmp_path, script, task="names") as (_, lms):
         lms.calls.step = 2
         with pytest.raises(LmFailed, match="turn 1 is for step 1"):
             acted(lms)
-
-
-def test_more_questions_than_turns_are_refused(script: LmChoice, tmp_path: Path) -> None:
-    with models(tmp_path, script, task="names") as (_, lms):
-        ask(lms, role="extractor")
-        with pytest.raises(LmFailed, match="no turn is left"):
-            ask(lms, role="extractor")
-    with models(tmp_path / "other", script, task="unheard of") as (_, lms), pytest.raises(LmFailed, match="no turn"):
-        ask(lms, role="extractor")
 
 
 def test_turns_that_nobody_took_are_told(script: LmChoice, tmp_path: Path) -> None:
@@ -146,16 +96,6 @@ def test_sub_calls_side_by_side_take_the_turn_that_fits(script: LmChoice, tmp_pa
     with models(tmp_path, script, task="names") as (_, lms), ThreadPoolExecutor(2) as pool:
         answers = pool.map(lambda words: ask(lms, words, "sub"), ["the second", "the first"])
         assert list(answers) == ["two", "one"]
-
-
-def test_a_failure_in_a_script_is_one_try_and_another_may_follow(script: LmChoice, tmp_path: Path) -> None:
-    slept = Waits()
-    with models(tmp_path, script, task="any", sleep=slept) as (bank, lms):
-        assert ask(lms) == "of the first rollout"
-        with pytest.raises(LmFailed) as caught:
-            ask(lms, role="judge")
-        assert [event.error_code for event in called(bank)] == ["rate_limited", None, "timeout"]
-    assert slept == [1.0] and caught.value.code == "timeout"
 
 
 def test_a_rollout_takes_its_own_turns(script: LmChoice, tmp_path: Path) -> None:

@@ -16,8 +16,7 @@ from rbank_es.events.server_traits import ServerTraits
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.server_look import ServerWord, keep, kept, known_traits, look, traits_of
 from tests.models import openai_server as says
-from tests.models.openai_server import Behaviour, openai_server
-from tests.models.runs import models
+from tests.models.openai_server import openai_server
 
 LLAMA_PROPS: dict[str, Any] = {
     "default_generation_settings": {"n_ctx": 8192},
@@ -41,14 +40,6 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def choice(address: str, model: str = "openai/own/model") -> LmChoice:
     return LmChoice(model=model, api_base=address)
-
-
-def test_llama_cpp_says_its_context_and_whether_the_template_shows_tools() -> None:
-    with openai_server([], props=LLAMA_PROPS, models=LLAMA_MODELS) as server:
-        seen = known_traits(choice(server.url))
-    assert (seen.server, seen.served, seen.context_tokens) == ("llama.cpp b1-7e4c0a9", "small.gguf", 8192)
-    assert seen.tools and seen.json_schema and seen.stop and seen.stream_usage and seen.bound == "max_tokens"
-    assert server.requests == [], "a look calls no model"
 
 
 def test_a_template_without_tools_is_known_before_they_are_ignored() -> None:
@@ -89,20 +80,6 @@ def test_a_server_that_falls_silent_is_not_waited_for(monkeypatch: pytest.Monkey
 
 
 LOADS = says.error("503 Service Unavailable", "Loading model")
-
-
-def loading_first(page: Any) -> Behaviour:
-    """A page that the server has once it was asked for it twice."""
-    answers = iter([LOADS, LOADS])
-    loaded = says.says(json.dumps(page).encode(), says.JSON)
-    return lambda connection, asked: next(answers, loaded)(connection, asked)
-
-
-def test_a_server_that_loads_its_model_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rbank_es.models.server_look.LOADS_PAUSE_S", 0.05)
-    with openai_server([], props=loading_first(LLAMA_PROPS), models=loading_first(LLAMA_MODELS)) as server:
-        seen = known_traits(choice(server.url))
-    assert seen.served == "small.gguf" and seen.tools and seen.context_tokens == 8192
 
 
 def test_a_server_that_loads_for_ever_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,25 +146,3 @@ def test_a_damaged_file_of_findings_is_no_finding(tmp_path: Path) -> None:
     for damaged in (b"{", b'{"model": 3}', json.dumps({"model": "m", "colour": "red"}).encode(), b" " * 20_000):
         place.write_bytes(damaged)
         assert kept(named) is None
-
-
-def test_a_role_of_a_run_knows_its_server_and_looks_at_most_once(tmp_path: Path) -> None:
-    with openai_server([], props=LLAMA_PROPS, models=LLAMA_MODELS) as server:
-        with models(tmp_path, choice(server.url)) as (_, lms):
-            assert lms.traits("judge").context_tokens == 8192 and lms.traits("agent").tools
-        with models(tmp_path / "two", choice(server.url), servers=()) as (_, lms):
-            assert not lms.traits("agent").known, "what was not known when the run began is not known in it"
-        assert len(server.asked("/props")) == 1
-
-
-@pytest.mark.parametrize(
-    "row",
-    [
-        {"loaded_context_length": 4_096, "max_context_length": 32_768},
-        {"context_length": 4_096},
-        {"meta": {"n_ctx": 4_096, "n_ctx_train": 32_768}},
-    ],
-)
-def test_the_length_of_a_context_is_read_wherever_servers_tell_it(row: Any) -> None:
-    with openai_server([], models={"data": [{"id": "small", **row}]}) as server:
-        assert known_traits(LmChoice(model="openai/small", api_base=server.url)).context_tokens == 4_096

@@ -60,50 +60,6 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("chunks", "message", "finish"),
-    [
-        (
-            [piece(role="assistant"), piece(content="some "), piece(content="words"), piece("stop")],
-            {"content": "some words"},
-            "stop",
-        ),
-        (
-            [piece(reasoning_content="hm"), piece(content="words"), piece("length")],
-            {"content": "words", "reasoning_content": "hm"},
-            "length",
-        ),
-        ([": a comment", "event: message", piece("stop", content="é\u2028")], {"content": "é\u2028"}, "stop"),
-        (
-            [*CALLS, piece("tool_calls")],
-            {
-                "content": None,
-                "tool_calls": [
-                    {"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}},
-                    {"id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}},
-                ],
-            },
-            "tool_calls",
-        ),
-    ],
-)
-def test_a_stream_is_recorded_as_the_whole_answer_would_be(
-    tmp_path: Path, chunks: list[Any], message: dict[str, Any], finish: str
-) -> None:
-    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}
-    whole = {"id": "c1", "model": "small", "choices": [choice], "usage": USAGE["usage"]}
-    found = []
-    for name, behaviour in (
-        ("streamed", events(*chunks, USAGE, "data: [DONE]")),
-        ("whole", says.says(json.dumps(whole).encode(), says.JSON)),
-    ):
-        with openai_server([behaviour]) as server, models(tmp_path / name, local(server)) as (bank, lms):
-            lms.ask("judge", TALK)
-            found += [(e.request, e.response, e.tokens_in, e.tokens_out, e.tokens_cached) for e in called(bank)]
-            assert server.requests[0]["stream"] is True and server.requests[0]["stream_options"]["include_usage"]
-    assert found[0] == found[1] and found[0][2:] == (10, 2, 4)
-
-
 @pytest.mark.parametrize("numbers", [(0, 0), (None, None), ("a", 7), (-1, -1)])
 def test_streamed_calls_are_told_apart_by_their_ids_however_they_are_numbered(tmp_path: Path, numbers: Any) -> None:
     """Two calls of one number were taken for one, of the name `fg`."""

@@ -64,18 +64,6 @@ def test_a_server_that_ignores_tools_without_a_word_is_found_out_by_one_recorded
     assert server.requests[0]["tools"][0]["function"]["name"] == "ready"
 
 
-def test_a_server_that_calls_the_tool_is_asked_once_and_not_again(tmp_path: Path) -> None:
-    """Nor by the next loop: what was found is kept for this server and model."""
-    with openai_server([READY, SUBMITS, SUBMITS]) as server:
-        calls, runs, refused = ran(tmp_path / "first", server)
-        assert refused is None and [call.run for call in calls] == [None, runs[0].run]
-        assert runs[0].servers[0].tools and runs[0].servers[0].tried_on
-        with Bank.create(tmp_path / "second", unsafe_no_sync=True) as bank:
-            again = settings(server.url, executor="tools", judge="none", extract=False)
-            [result] = looped(bank, again, TASKS[:1])
-            assert result.outcome == "submitted" and len(list(bank.events(types={"lm_called"}))) == 1
-
-
 @pytest.mark.parametrize(
     ("reply", "code"), [(says.refused(), "refused"), (says.unauthorized(), "wrong_key"), (says.hanging(), "timeout")]
 )

@@ -218,6 +218,7 @@ def test_a_key_that_the_agents_code_reads_without_a_sandbox_is_in_no_event(
     assert b"[key]" in written and key.encode() not in written
 
 
+@pytest.mark.slow
 def test_a_run_records_what_was_known_of_its_server_and_its_rerun_knows_no_more(tmp_path: Path) -> None:
     props = {"default_generation_settings": {"n_ctx": 16_384}, "build_info": "b1"}
     with (

@@ -45,31 +45,6 @@ def failed(error: BadFiles) -> list[str]:
     return [Path(str(each.path)).name for each in error.failures if isinstance(each, BadOntology)]
 
 
-def test_all_bad_files_of_a_folder_are_named_at_once_each_with_its_reason(tmp_path: Path, load: Load) -> None:
-    """Those that are no RDF by their first bytes, and those that a parser refuses; of two orders of digests."""
-    data = folder(tmp_path, a=GOOD, b=CUT, c="", d="<html></html>", e__f=IRI, g=GOOD + ":eve a :Cat .")
-    with pytest.raises(BadFiles) as refused:
-        load(data)
-    assert failed(refused.value) == ["b.ttl", "c.ttl", "d.ttl", "f.ttl"]
-    head, *lines, advice = str(refused.value).split("\n")
-    assert head == "4 of 6 files can't be read:"
-    assert [line.strip() for line in lines] == [str(each) for each in refused.value.failures]
-    assert ["no valid Turtle" in line for line in lines] == [True, False, False, True]
-    assert "--skip-unreadable" in advice and "skip_unreadable=True" in advice
-
-
-def test_a_list_is_as_a_folder_and_one_file_alone_has_its_own_error(tmp_path: Path, load: Load) -> None:
-    data = folder(tmp_path, a=GOOD, b=CUT)
-    with pytest.raises(BadFiles) as refused:
-        load([data / "a.ttl", data / "b.ttl", data / "missing.ttl"])
-    assert failed(refused.value) == ["b.ttl", "missing.ttl"]
-    for name in ("b.ttl", "missing.ttl"):
-        with pytest.raises(BadOntology):
-            load(data / name)
-        with pytest.raises(BadOntology):
-            load(data / name, skip_unreadable=True)
-
-
 def test_the_other_files_are_loaded_where_somebody_says_so_and_it_is_never_silent(tmp_path: Path, load: Load) -> None:
     """They are the ontology of these files alone: the same digest, and known to the cache."""
     data = folder(tmp_path, a=GOOD, b=CUT, c="", d=GOOD + ":eve a :Cat .")
@@ -121,16 +96,6 @@ def test_files_that_only_rdflib_reads_are_no_bad_files(tmp_path: Path, load: Loa
     assert "http://example.org/zoo#eve" in load(data).quads.read_text()
 
 
-def test_ten_bad_files_are_listed_and_all_are_counted(tmp_path: Path, load: Load) -> None:
-    assert limits.BAD_FILES_LISTED == 10
-    data = folder(tmp_path, good=GOOD, **{f"bad{number:02}": "" for number in range(11)})
-    with pytest.raises(BadFiles) as refused:
-        load(data)
-    assert "bad09.ttl" in str(refused.value) and "bad10.ttl" not in str(refused.value)
-    assert "11 of 12 files" in str(refused.value) and "and 1 more" in str(refused.value)
-    assert len(refused.value.failures) == 11
-
-
 def test_the_name_of_a_file_makes_no_line_of_its_own(tmp_path: Path, load: Load) -> None:
     data = folder(tmp_path, good=GOOD)
     (data / "x\n  y: is fine.ttl").touch()
@@ -149,16 +114,6 @@ def test_pipes_links_and_loops_of_links_are_named_and_nothing_waits(tmp_path: Pa
     assert failed(refused.value) == ["loop.ttl", "pipe.ttl"]
     with pytest.warns(Notice):
         assert len(load(data, skip_unreadable=True).files) == 1
-
-
-def test_more_files_than_an_ontology_may_have_are_refused_however_bad_they_are(
-    tmp_path: Path, load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "ONTOLOGY_FILES", 5)
-    data = folder(tmp_path, good=GOOD, **{f"bad{number}": "" for number in range(5)})
-    for skip in (False, True):
-        with pytest.raises(BadOntology, match="more than 5 RDF files"):
-            load(data, skip_unreadable=skip)
 
 
 def test_rdflib_does_not_try_a_folder_of_broken_files_to_its_end(
@@ -197,6 +152,7 @@ for skip in (False, True):
 """
 
 
+@pytest.mark.slow
 def test_files_and_folders_without_permission_are_named(tmp_path: Path) -> None:
     """As somebody whom permissions hold back; root reads all."""
     data = folder(tmp_path, good=GOOD, bad="", secret=GOOD + "# s", closed__inner=GOOD + "# i")

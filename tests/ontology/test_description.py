@@ -49,38 +49,9 @@ def test_properties_are_those_declared_used_or_constrained() -> None:
     assert found["hunts"].parents == (ZOO + "chases",)
 
 
-@pytest.mark.parametrize(
-    ("types", "kind"),
-    [
-        ("owl:ObjectProperty", "object"),
-        ("owl:DatatypeProperty", "datatype"),
-        ("owl:AnnotationProperty", "annotation"),
-        ("rdf:Property", "property"),
-        ("owl:FunctionalProperty", "property"),
-        ("owl:TransitiveProperty", "object"),
-        ("owl:ObjectProperty, owl:AnnotationProperty", "object"),
-        ("owl:ObjectProperty, owl:DatatypeProperty, owl:AnnotationProperty", "property"),
-    ],
-)
-def test_the_kind_of_a_property_is_what_it_is_declared_to_be(types: str, kind: str) -> None:
-    assert properties(described(f":p a {types} ."))["p"].kind == kind
-
-
 def test_rdfs_label_is_an_annotation_even_where_a_file_says_otherwise() -> None:
     label = PREFIXES["rdfs"] + "label"
     assert properties(described("rdfs:label a owl:ObjectProperty ."))[label].kind == "annotation"
-
-
-def test_characteristics_and_inverses() -> None:
-    found = properties(
-        described("""
-        :p a owl:FunctionalProperty, owl:InverseFunctionalProperty ; owl:inverseOf :q .
-        :r a owl:TransitiveProperty, owl:SymmetricProperty .
-    """)
-    )
-    assert (found["p"].functional, found["p"].inverse_functional) == (True, True)
-    assert (found["r"].transitive, found["r"].symmetric) == (True, True)
-    assert (found["p"].inverses, found["q"].inverses) == ((ZOO + "q",), (ZOO + "p",))
 
 
 def test_domain_and_range_from_restrictions() -> None:
@@ -143,14 +114,6 @@ def test_cardinalities_keep_the_stricter_of_two_and_count_all_values_only() -> N
     assert found == {"leg": (4, 4), "eye": (2, 3), "paw": (2, None)}
 
 
-def test_degree_counts_a_property_once_for_each_class() -> None:
-    schema = described("""
-        :likes rdfs:domain :Cat ; rdfs:range :Cat ; schema:domainIncludes :Cat, :Dog .
-        :eats rdfs:domain [ owl:unionOf ( :Cat :Dog ) ] .
-    """)
-    assert {name: info.degree for name, info in classes(schema).items()} == {"Cat": 2, "Dog": 2}
-
-
 def test_disjoint_pairs_from_pairs_groups_and_unions_smaller_first() -> None:
     schema = described("""
         :Dog owl:disjointWith :Cat . :Cat owl:disjointWith :Dog . :Cat owl:disjointWith :Cat .
@@ -161,54 +124,9 @@ def test_disjoint_pairs_from_pairs_groups_and_unions_smaller_first() -> None:
     assert pairs == [("Ant", "Bee"), ("Ant", "Cat"), ("Bee", "Cat"), ("Cat", "Dog"), ("Tame", "Wild")]
 
 
-def test_a_huge_group_of_disjoint_classes_is_cut_to_the_first_pairs() -> None:
-    members = " ".join(f":C{number:05}" for number in range(2_000))
-    schema = described(f"[] a owl:AllDisjointClasses ; owl:members ( {members} ) .")
-    assert len(schema.disjoint) == limits.DISJOINT_PAIRS
-    assert schema.disjoint[0] == (ZOO + "C00000", ZOO + "C00001")
-
-
-def test_lists_that_run_in_circles_or_branch_end() -> None:
-    schema = described("""
-        :p rdfs:domain [ owl:unionOf _:one ] . _:one rdf:first :A ; rdf:rest _:two, _:three .
-        _:two rdf:first :B ; rdf:rest _:one . _:three rdf:first :C ; rdf:rest rdf:nil .
-        :q rdfs:domain _:self . _:self owl:unionOf ( _:self :D ) .
-    """)
-    assert domains(properties(schema)["p"]) == {("A", "owl"), ("B", "owl"), ("C", "owl")}
-    assert domains(properties(schema)["q"]) == {("D", "owl")}
-
-
 def data_of(info: ClassInfo | PropertyInfo) -> int:
     """The instances of a class, or the triples with a property, that count as data in rankings."""
     return ((info.instances if isinstance(info, ClassInfo) else info.triples) or 0) - info.listed
-
-
-def test_things_typed_by_a_schema_language_or_hung_on_the_header_are_the_data_that_they_are() -> None:
-    schema = described("""
-        :q1 a sh:SPARQLExecutable ; sh:select "SELECT *" . :q2 a sh:SPARQLExecutable . [] a rdf:Statement .
-        <http://example.org/zoo> a owl:Ontology ; dcterms:creator [ a :Person ] .
-    """)
-    counts = {info.iri: info.instances for info in schema.classes}
-    assert counts == {PREFIXES["sh"] + "SPARQLExecutable": 2, PREFIXES["rdf"] + "Statement": 1, ZOO + "Person": 1}
-    assert schema.individuals == 4
-
-
-def test_what_the_vocabulary_points_to_counts_as_an_instance_and_not_as_data() -> None:
-    schema = described("""
-        :Cat a owl:Class ; :tagged :furry, :small . :furry a :Tag . :small a :Tag . :wet a :Tag ; :tags :tom .
-        :Organelle a owl:Class . :plastid a :Organelle ; rdfs:isDefinedBy <http://example.org/zoo> .
-        <http://example.org/zoo> a owl:Ontology ; dcterms:creator [ a :Person ; :name "Eve" ], :adam . :adam a :Person .
-        :tom a :Cat ; :tagged :furry .
-    """)
-    assert {name: (info.instances, data_of(info)) for name, info in classes(schema).items()} == {
-        "Cat": (1, 1),
-        "Tag": (3, 0),
-        "Organelle": (1, 0),
-        "Person": (2, 0),
-    }
-    assert schema.individuals == 7
-    assert (data_of(properties(schema)["tagged"]), properties(schema)["tagged"].triples) == (1, 3)
-    assert (data_of(properties(schema)["name"]), data_of(properties(schema)["tags"])) == (0, 0)
 
 
 def test_blank_nodes_that_data_share_with_the_schema_are_data() -> None:
@@ -220,17 +138,6 @@ def test_uses_and_links_are_kept_up_to_their_limit_the_most_used_first(monkeypat
     monkeypatch.setattr(limits, "TYPED_USES", 2)
     schema = described(":a a :A ; :p 1, 2, 3 ; :q 1, 2 ; :r 1 .")
     assert [use.property.removeprefix(ZOO) for use in schema.typed_uses] == ["p", "q"]
-
-
-def test_labels_and_definitions_come_from_the_best_property_that_has_one() -> None:
-    schema = described("""
-        :Cat a owl:Class ; skos:prefLabel "cat" ; rdfs:comment "A comment." ; skos:definition "A definition." .
-        :Dog a owl:Class ; :calledSo "dog" . :calledSo rdfs:subPropertyOf rdfs:label .
-    """)
-    found = classes(schema)
-    assert (found["Cat"].label, found["Cat"].comment) == ("cat", "A definition.")
-    assert found["Dog"].label == "dog"
-    assert schema.label_properties == {PREFIXES["skos"] + "prefLabel": 1, ZOO + "calledSo": 1}
 
 
 def notes_of(statements: str) -> tuple[str, ...]:
@@ -261,41 +168,6 @@ def test_definitions_and_changes_are_no_notes_though_skos_has_them_below_its_not
         f':Cat a owl:Class ; {said} ; skos:example "Tom." ; rdfs:seeAlso <http://cats.example/> . {below}'
     )
     assert classes(schema)["Cat"].notes == ("Tom.",)
-
-
-def test_notes_are_kept_up_to_their_number_and_length_and_the_rest_is_counted() -> None:
-    notes = [Literal(f"{number} " + "word " * 50_000) for number in range(limits.ONTOLOGY_NOTES + 3)]
-    said = [(ZOO + name, PREFIXES["skos"] + "note", note) for name in ("Cat", "purrs") for note in notes]
-    schema = describe([*said, *triples_of(":Cat a owl:Class . :purrs a owl:DatatypeProperty .")])
-    for found in (classes(schema)["Cat"], properties(schema)["purrs"]):
-        assert (len(found.notes), found.notes_left_out) == (limits.ONTOLOGY_NOTES, 3)
-        assert all(len(note) <= limits.ONTOLOGY_COMMENT_CHARS and note.endswith("…") for note in found.notes)
-
-
-def test_long_texts_are_clipped() -> None:
-    triples = [(ZOO + "Cat", PREFIXES["rdfs"] + name, Literal("word " * 500_000)) for name in ("label", "comment")]
-    [cat] = describe([*triples, *triples_of(":Cat a owl:Class .")]).classes
-    assert len(cat.label) <= limits.ONTOLOGY_LABEL_CHARS
-    assert len(cat.comment) <= limits.ONTOLOGY_COMMENT_CHARS
-    assert cat.label.endswith("…")
-
-
-def test_terms_with_an_iri_of_absurd_length_are_left_out() -> None:
-    absurd = ZOO + "C" * limits.ONTOLOGY_IRI_CHARS
-    schema = described(f"<{absurd}> a owl:Class . <{absurd}p> a owl:ObjectProperty . :a <{absurd}p> :b .")
-    assert schema.classes == ()
-    assert absurd + "p" not in {found.iri for found in schema.properties}
-
-
-def test_deprecated_terms() -> None:
-    found = classes(
-        described("""
-        :Old a owl:Class ; owl:deprecated true . :Older a owl:DeprecatedClass .
-        :New a owl:Class ; owl:deprecated false .
-        :Pending a owl:Class ; schema:isPartOf <http://pending.schema.org> .
-    """)
-    )
-    assert {name for name, info in found.items() if info.deprecated} == {"Old", "Older"}
 
 
 def test_the_empty_prefix_takes_the_name_that_the_ontology_prefers() -> None:

@@ -86,19 +86,6 @@ def test_every_form_loads_and_says_the_same(name: str, tmp_path: Path, place: Pa
     assert len(quads(loaded)) == loaded.schema.triples
 
 
-def test_a_directory_is_one_dataset_whose_named_graphs_are_kept(tmp_path: Path, place: Path) -> None:
-    folder = tmp_path / "data"
-    folder.mkdir()
-    write(
-        folder, one_ttl=TURTLE, two_trig=f"GRAPH <{ZOO}g> {{ <{ZOO}eve> a <{ZOO}Cat> }} _:g {{ <{ZOO}x> <{ZOO}y> 1 }}"
-    )
-    loaded = load_ontology(folder, cache=place)
-    assert (loaded.id, loaded.schema.graphs, loaded.schema.triples) == ("data", (ZOO + "g",), 6)
-    assert f"<{ZOO}eve> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <{ZOO}Cat> <{ZOO}g>" in quads(loaded)
-    [cat] = [found for found in loaded.schema.classes if found.iri == ZOO + "Cat"]
-    assert cat.instances == 2
-
-
 def test_blank_nodes_of_different_files_never_meet(tmp_path: Path, place: Path) -> None:
     paths = write(tmp_path, one_nt=LINES, two_nt=LINES.replace("tom", "tim"))
     loaded = load_ontology(paths, cache=place)
@@ -115,53 +102,12 @@ def test_a_blank_node_keeps_its_identity_across_the_graphs_of_its_file(tmp_path:
     assert len({word for line in lines for word in line.split() if word.startswith("_:")}) == 3
 
 
-def test_names_and_order_of_files_change_neither_digest_nor_schema_nor_graph(tmp_path: Path) -> None:
-    paths = write(tmp_path, a_ttl=TURTLE, b_nt=LINES, c_rdf=XML)
-    one = load_ontology(paths, cache=tmp_path / "one")
-    renamed = write(tmp_path, z_ttl=TURTLE, y_nt=LINES, x_rdf=XML)
-    other = load_ontology(renamed[::-1], cache=tmp_path / "other")
-    assert (one.digest, one.schema) == (other.digest, other.schema)
-    assert not other.cached
-    lines = [sorted(found.quads.read_text().splitlines()) for found in (one, other)]
-    assert len(lines[0]) == len(lines[1])
-
-
-@pytest.mark.parametrize(
-    ("name", "id"),
-    [("prov-o.ttl", "prov-o"), ("My Zoo (1).ttl", "my-zoo-1"), ("brick-1.4.ttl", "brick-1.4"), ("ÄÖ.ttl", "ontology")],
-)
-def test_the_id_is_the_name_of_the_first_path(tmp_path: Path, place: Path, name: str, id: str) -> None:
-    (tmp_path / name).write_text(TURTLE)
-    (tmp_path / "other.ttl").write_text(LINES)
-    assert load_ontology([tmp_path / name, tmp_path / "other.ttl"], cache=place).id == id
-
-
 def test_an_id_can_be_given(tmp_path: Path, place: Path) -> None:
     [path] = write(tmp_path, zoo_ttl=TURTLE)
     assert load_ontology(path, id="my_zoo.1", cache=place).id == "my_zoo.1"
     for wrong in ("", "My zoo", "a/b", "x" * 300):
         with pytest.raises(BadInput, match="can't be an ontology's id"):
             load_ontology(path, id=wrong, cache=place)
-
-
-def test_rdflib_reads_what_pyoxigraph_refuses(tmp_path: Path, place: Path) -> None:
-    """Entities in single quotes are common in OWL files."""
-    entity = f"<!DOCTYPE rdf:RDF [ <!ENTITY zoo '{ZOO}'> ]>"
-    text = XML.replace("<rdf:RDF", entity + "<rdf:RDF", 1).replace(f'rdf:about="{ZOO}tom"', 'rdf:about="&zoo;tom"')
-    paths = write(tmp_path, odd_owl=text, plain_rdf=XML, zoo_nt=LINES)
-    odd, plain = load_ontology(paths[0], cache=place), load_ontology(paths[1], cache=place)
-    assert odd.schema == plain.schema
-    assert not odd.schema.graphs
-    assert load_ontology([paths[0], paths[2]], cache=place).schema.triples == 6
-
-
-def test_the_second_time_it_comes_from_the_cache(tmp_path: Path, place: Path) -> None:
-    [path] = write(tmp_path, zoo_ttl=TURTLE)
-    first, second = load_ontology(path, cache=place), load_ontology(path, cache=place)
-    assert (first.cached, second.cached) == (False, True)
-    assert (first.schema, first.quads, first.digest) == (second.schema, second.quads, second.digest)
-    path.write_text(TURTLE + ":eve a :Cat .")
-    assert not load_ontology(path, cache=place).cached
 
 
 def test_from_the_cache_no_parser_is_loaded(tmp_path: Path, place: Path) -> None:

@@ -79,14 +79,6 @@ def test_namespace_and_local_name(iri: str, namespace: str, local: str) -> None:
     assert (namespace_of(iri), local_name(iri)) == (namespace, local)
 
 
-def test_two_namespaces_that_want_one_prefix_the_more_frequent_gets_it() -> None:
-    one, other = "http://example.org/one#", "http://example.org/other#"
-    declared = [("ex", one), ("ex", other), ("ex2", one)]
-    assert choose_prefixes(declared, {one: 1, other: 2}) == {"ex": other, "ex2": one}
-    assert choose_prefixes(declared[:2], {one: 1, other: 1}, (), {one, other}) == {"ex": one, "other": other}
-    assert choose_prefixes(declared[::-1], {one: 1, other: 2}) == {"ex": other, "ex2": one}
-
-
 @pytest.mark.parametrize(
     ("namespace", "prefix"),
     [

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from rbank_es.data import lights
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.schema_changes import TermChange, gone_from, schema_changes
 from rbank_es.ontology.schema_model import Schema
@@ -50,24 +47,6 @@ def test_a_removed_term_is_gone_with_the_nearest_names(tmp_path: Path) -> None:
     assert (gone.change, gone.kind, gone.now) == ("gone", "class", ("http://e.org/Poles",))
 
 
-@pytest.mark.parametrize(
-    ("new", "term", "now", "how"),
-    [
-        (OLD.replace("e:Lamp", "e:Luminaire"), "Lamp", "http://e.org/Luminaire", "label"),
-        (OLD.replace("e:height", "e:metres"), "height", "http://e.org/metres", "label"),
-        (OLD.replace("e:height", "<http://f.org/height>"), "height", "http://f.org/height", "name"),
-        (OLD.replace("e:on ", "e:mountedAt "), "on", "http://e.org/mountedAt", "use"),
-        (OLD.replace("e:Mast", "e:Tower").replace('"Mast"', '"Tower"'), "Mast", None, ""),
-        (OLD.replace("e:Lamp", "e:X").replace('"Lamp"', '"X"'), "Lamp", "http://e.org/X", "use"),
-    ],
-)
-def test_a_rename_is_found_by_name_label_or_use(new: str, term: str, now: str | None, how: str, tmp_path: Path) -> None:
-    """A thing of which nothing is said but its type has no use to tell its class by."""
-    [found] = changes(tmp_path, new)[term]
-    assert (found.change, found.how) == (("renamed", how) if now else ("gone", ""))
-    assert now is None or found.now == (now,)
-
-
 def test_a_rename_that_could_be_two_is_none(tmp_path: Path) -> None:
     new = OLD.replace('e:Lamp a owl:Class ; rdfs:label "Lamp"', 'e:L1 a owl:Class ; rdfs:label "Lamp"')
     twin = 'e:L2 a owl:Class ; rdfs:label "Lamp" . e:l3 a e:L2 ; e:height 3 ; e:on e:m1 . e:l4 a e:L2 ; e:height 4 .'
@@ -89,15 +68,3 @@ def test_without_the_old_one_only_unknown_names_in_its_own_namespaces_are_gone(t
     names = ("http://e.org/Lamp", "http://e.org/heigth", "http://else.org/Lamp", "http://www.w3.org/2002/07/owl#Class")
     [(iri, [gone])] = gone_from(new, names).items()
     assert (iri, gone.change, gone.now) == ("http://e.org/heigth", "gone", ("http://e.org/height",))
-
-
-def test_each_term_of_the_lights_that_is_renamed_is_found_and_nothing_else(tmp_path: Path) -> None:
-    text = lights().ontology.read_text(encoding="utf-8")
-    (tmp_path / "old.ttl").write_text(text)
-    (tmp_path / "new.ttl").write_text(text.replace("lt:towerHeight", "lt:height"))
-    old, new = (load_ontology(tmp_path / name, cache=tmp_path / "cache").schema for name in ("old.ttl", "new.ttl"))
-    ns = "https://lights.example/ns#"
-    found = schema_changes(old, new)
-    assert {iri: [(each.change, each.now, each.how) for each in made] for iri, made in found.items()} == {
-        f"{ns}towerHeight": [("renamed", (f"{ns}height",), "label")]
-    }

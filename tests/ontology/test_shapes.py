@@ -49,21 +49,6 @@ def test_a_schema_shows_the_properties_between_its_terms_and_no_editors_notes_fi
     assert "domainIncludes×9, rangeIncludes×9" in line_of(whole, "Schema (×triples): ")
 
 
-@shape_of("dcat")
-def test_people_on_a_header_are_counted_and_come_last(shape: Ontology) -> None:
-    text = card(shape)
-    assert "3 instances of 1 class" in text
-    assert line_of(text, "Classes: ") == "Dataset, Catalog, Distribution, foaf:Person"
-
-
-@shape_of("shacl_queries")
-def test_queries_in_shacl_are_the_instances_that_they_are(shape: Ontology) -> None:
-    text = card(shape)
-    assert "SPARQLExecutable×9" in text
-    assert "no instances" not in text
-    assert "Schema only" not in constraints(shape.schema, shape.prefixes).text
-
-
 @shape_of("dbpedia")
 def test_a_foreign_taxonomy_comes_after_the_graphs_own_classes_and_is_no_step(shape: Ontology) -> None:
     text = card(shape)
@@ -81,23 +66,6 @@ def test_classes_without_instances_of_their_own_are_not_said_to_have_none(shape:
     assert line_of(text, "- Typed with subclasses").endswith("Bird 0+2")
 
 
-@shape_of("shacl_report")
-def test_what_a_validation_found_is_data(shape: Ontology) -> None:
-    text = card(shape)
-    assert line_of(text, "Classes (×instances): ") == (
-        "e:Rectangle×4, ValidationResult×2, ValidationReport×1, e:Square×1"
-    )
-    assert "focusNode (ValidationResult→e:Rectangle)" in line_of(text, "Properties: ")
-
-
-@shape_of("reified")
-def test_steps_that_are_not_all_steps_of_a_property_say_so(shape: Ontology) -> None:
-    """One of six who like something has a type: it isn't persons alone who do."""
-    assert line_of(card(shape), "Properties: ") == (
-        "likes (Person|…→any); confidence (rdf:Statement→any); source (rdf:Statement→Source, …)"
-    )
-
-
 @shape_of("odd_names")
 def test_a_name_on_a_card_means_its_term_in_a_query(shape: Ontology, tmp_path: Path) -> None:
     """A name with characters that nobody sees was shown without them, and then named nothing."""
@@ -110,23 +78,3 @@ def test_a_name_on_a_card_means_its_term_in_a_query(shape: Ontology, tmp_path: P
         name, count = entry.split("×")
         full = name if name.startswith("<") else f"<http://odd.example/{name}>"
         assert len(list(store.query(f"SELECT ?x {{ ?x a {full} }}"))) == int(count)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("shape", "facts"),
-    [
-        ("punning", "44 triples, RDFS, OWL, 6 classes, 2 properties declared, 9 instances, 7 of 5 classes"),
-        ("blank_nodes", "25 triples, 4 properties in use, 10 instances of 2 classes"),
-        ("named_graphs", "6 triples, 3 properties in use, 3 instances of 2 classes, 2 named graphs"),
-        ("all_schema", "15 triples, RDFS, OWL, 4 classes, 2 properties declared, no instances"),
-        ("skos_thesaurus", "62 triples, SKOS, 7 properties in use, 13 instances of 2 classes, 12 concepts"),
-        ("wikidata", "57 triples, 8 properties in use, 13 instances of 4 classes"),
-        (
-            "geosparql",
-            "27 triples, RDFS, OWL, SKOS, 3 classes, 3 properties declared, 4 instances of 3 classes, 1 concept",
-        ),
-    ],
-    indirect=["shape"],
-)
-def test_a_card_says_of_what_it_counts(shape: Ontology, facts: str) -> None:
-    assert card(shape).splitlines()[1] == facts

@@ -12,42 +12,13 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadOntology
 from rbank_es.ontology.foreign_files import NotRdf
-from rbank_es.ontology.source_files import digest_of, find_files, recognise
+from rbank_es.ontology.source_files import find_files, recognise
 
 TURTLE = "@prefix : <http://example.org/zoo#> .\n:tom a :Cat .\n"
 TRIG = "@prefix : <http://example.org/zoo#> .\n:g { :tom a :Cat . }\n"
 LINE = "<http://example.org/tom> <http://example.org/is> <http://example.org/Cat>"
 XML = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:z="http://example.org/zoo#"/>'
 JSON = '{"@context": {"z": "http://example.org/zoo#"}, "@id": "z:tom", "@type": "z:Cat"}'
-
-
-@pytest.mark.parametrize(
-    ("content", "form"),
-    [
-        (TURTLE, "turtle"),
-        ("# a comment\n\n   # another\nPREFIX : <http://example.org/zoo#>\n", "turtle"),
-        ("<> a <http://example.org/Cat> .", "turtle"),
-        ("<tom> a <Cat> .", "turtle"),
-        ("[] a <http://example.org/Cat> .", "turtle"),
-        ("[ a <http://example.org/Cat> ] .", "turtle"),
-        (TRIG, "trig"),
-        ("@prefix : <http://example.org/zoo#> .\nGRAPH <http://example.org/g> {\n :tom a :Cat }", "trig"),
-        ("{ <http://example.org/tom> a <http://example.org/Cat> }", "trig"),
-        (f"{LINE} .\n", "nt"),
-        (f'<http://example.org/tom> <http://example.org/age> "3"^^<http://example.org/number> .\n{LINE} .', "nt"),
-        (f"{LINE} <http://example.org/g> .\n", "nquads"),
-        (f"{LINE} .\n{LINE} _:g .\n", "nquads"),
-        (XML, "xml"),
-        ("<?xml version='1.0'?>\n" + XML, "xml"),
-        ("<!-- zoo -->" + XML, "xml"),
-        (JSON, "json-ld"),
-        ("[" + JSON + "]", "json-ld"),
-        ("\ufeff" + TURTLE, "turtle"),
-        ("\ufeff" + JSON, "json-ld"),
-    ],
-)
-def test_the_form_is_recognised_by_content(content: str, form: str) -> None:
-    assert recognise(content.encode()) == form
 
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -166,17 +137,6 @@ def test_recognising_takes_no_longer_than_reading() -> None:
             recognise((start * 70_000)[:65_536].encode() + b"a")
 
 
-@pytest.mark.parametrize(("comment_bytes", "form"), [(50_000, "nquads"), (100_000, "turtle")])
-def test_a_form_is_recognised_behind_comments_within_the_first_64_kib(
-    tmp_path: Path, comment_bytes: int, form: str
-) -> None:
-    """Behind longer ones the name decides: a file of any size is recognised at once."""
-    path = tmp_path / "zoo.ttl"
-    path.write_text("# a long licence\n" * (comment_bytes // 17) + f"{LINE} <http://example.org/g> .\n")
-    [found] = find_files([path]).files
-    assert found.format == form
-
-
 def test_a_directory_gives_its_rdf_files_by_name_with_those_below(tmp_path: Path) -> None:
     for name in ("b.ttl", "a.nt", "sub/c.trig", ".hidden.ttl", ".git/d.ttl", "README.md", "notes"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -188,21 +148,6 @@ def test_a_directory_gives_its_rdf_files_by_name_with_those_below(tmp_path: Path
     (tmp_path / "zoo.xml").write_text(XML)
     found = [str(file.path.relative_to(tmp_path)) for file in find_files([tmp_path]).files]
     assert found == ["a.nt", "b.ttl", "zoo.json", "zoo.xml", "sub/c.trig"]
-
-
-def test_the_digest_knows_neither_names_nor_order(tmp_path: Path) -> None:
-    for name, text in (("a.ttl", TURTLE), ("b.ttl", TRIG), ("c.trig", TRIG)):
-        (tmp_path / name).write_text(text)
-    one = find_files([tmp_path / "a.ttl", tmp_path / "b.ttl"]).files
-    other = find_files([tmp_path / "c.trig", tmp_path / "a.ttl"]).files
-    assert digest_of(one) == digest_of(other) != digest_of(one[:1])
-
-
-def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "zoo.ttl").write_text(TURTLE)
-    (tmp_path / "link").symlink_to(tmp_path / "zoo.ttl")
-    [file] = find_files([tmp_path / "link"]).files
-    assert file.format == "turtle"
 
 
 def refusal(*paths: Path) -> BadOntology:
@@ -262,14 +207,3 @@ def test_pipes_and_devices_are_refused_without_waiting(tmp_path: Path) -> None:
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     assert "can't be read" in refusal(tmp_path / ("x" * 5_000)).reason
     assert "can't be read" in refusal(tmp_path / "a\0b").reason
-
-
-def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, *_: object) -> int:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    (tmp_path / "zoo.ttl").write_text(TURTLE)
-    monkeypatch.setattr(os, "open", refuse)
-    error = refusal(tmp_path / "zoo.ttl")
-    assert "Permission denied" in error.reason
-    assert "permissions" in error.hint

@@ -23,14 +23,6 @@ def vocabulary() -> Vocabulary:
     )
 
 
-def test_what_is_declared_or_used_is_known(vocabulary: Vocabulary) -> None:
-    assert all(vocabulary.knows_class(ZOO + name) for name in ("Cat", "House_Cat", "Tomcat"))
-    assert all(vocabulary.knows_property(ZOO + name) for name in ("sleepsIn", "hasPart"))
-    assert not vocabulary.knows_class(ZOO + "Dog")
-    assert not vocabulary.knows_property(ZOO + "Cat")
-    assert not vocabulary.knows_class(ZOO + "hasPart")
-
-
 def test_closed_vocabularies_have_their_terms_and_no_others(vocabulary: Vocabulary) -> None:
     known = (RDFS + "subClassOf", RDF + "type", OWL + "sameAs", SKOS + "prefLabel", RDF + "_12")
     assert all(map(vocabulary.knows_property, known))
@@ -45,22 +37,6 @@ def test_open_vocabularies_are_known_unless_the_ontology_is_one_of_them(vocabula
     shacl = Vocabulary({SH + "NodeShape"}, {SH + "path"})
     assert shacl.knows_property(SH + "path")
     assert not shacl.knows_property(SH + "anything")
-
-
-@pytest.mark.parametrize(
-    ("name", "nearest"),
-    [
-        ("housecat", "House_Cat"),
-        ("HouseCat", "House_Cat"),
-        ("house-cat", "House_Cat"),
-        ("airHandlingUnit", "AHU"),
-        ("Cats", "Cat"),
-        ("Temperature_Sensor", "Air_Temperature_Sensor"),
-        ("ahu", "AHU"),
-    ],
-)
-def test_the_nearest_class(vocabulary: Vocabulary, name: str, nearest: str) -> None:
-    assert vocabulary.nearest(ZOO + name, "class")[0] == ZOO + nearest
 
 
 def test_of_equals_the_same_namespace_comes_first(vocabulary: Vocabulary) -> None:

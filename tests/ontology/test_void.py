@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rbank_es.errors import BadOntology
-from rbank_es.ontology.schema_model import Link, Schema, TypedUse
+from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.void import load_void
-from tests.ontology.graphs import HEAD, ZOO, classes, domains, properties, ranges
+from tests.ontology.graphs import HEAD, ZOO, classes, properties
 
 VOID = (
     HEAD
@@ -51,29 +51,6 @@ def test_property_partitions_give_properties_with_their_triples(schema: Schema) 
     """Those of whole graphs; those of classes may overlap, so they give no sum."""
     found = {name: info.triples for name, info in properties(schema).items()}
     assert found == {"chases": 95, "age": 50, "purrs": None, "fears": None}
-
-
-def test_partitions_within_partitions_and_link_sets_give_domains_and_ranges(schema: Schema) -> None:
-    found = properties(schema)
-    assert {name: domains(info) for name, info in found.items()} == {
-        "chases": {("Cat", "void")},
-        "age": {("Cat", "void")},
-        "purrs": {("Cat", "void")},
-        "fears": {("Mouse", "void")},
-    }
-    assert (ranges(found["chases"]), ranges(found["age"])) == ({("Mouse", "void")}, {("integer", "void")})
-    assert ranges(found["fears"]) == {("Cat", "void")}
-    assert {name: info.degree for name, info in classes(schema).items()} == {"Cat": 4, "Mouse": 2, "Unicorn": 0}
-
-
-def test_counts_by_class_most_used_first(schema: Schema) -> None:
-    assert [(use.property.removeprefix(ZOO), use.uses) for use in schema.typed_uses] == [
-        ("chases", 80),
-        ("age", 40),
-        ("purrs", 30),
-    ]
-    assert schema.typed_uses[0] == TypedUse(cls=ZOO + "Cat", property=ZOO + "chases", uses=80)
-    assert schema.links == (Link(subject=ZOO + "Cat", property=ZOO + "chases", object=ZOO + "Mouse", uses=70),)
 
 
 def test_title_size_graphs_and_prefixes(schema: Schema) -> None:

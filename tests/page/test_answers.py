@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -12,26 +10,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from rbank_es import Bank, limits
+from rbank_es import Bank
 from rbank_es.answers.health import thinned
-from rbank_es.answers.shared.event_texts import messages_of
 from rbank_es.bank.verdict_review import doubts_at
 from rbank_es.errors import BadInput, BadPoint, NotInBank
 from rbank_es.events import (
     ContextBuilt,
     Event,
-    LmCalled,
     MemoriesRead,
-    MemoriesRetrieved,
     RunFinished,
     RunJudged,
     RunStarted,
-    ToolCalled,
 )
 from rbank_es.law import counted_uses, usage
-from rbank_es.limits import answer_limits, page_limits
+from rbank_es.limits import page_limits
 from rbank_es.page.page_answer import PageAnswers
-from rbank_es.system.text_cuts import cut_words
 from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command
 from tests.effort import one_in
@@ -60,38 +53,6 @@ def ask(bank: Bank, name: str, at: int | None = None, **given: Any) -> dict[str,
 
 
 @pytest.mark.parametrize("at", POSITIONS)
-def test_runs_are_those_of_the_fold_with_the_sums_of_their_events(bank: Bank, events: list[Event], at: int) -> None:
-    state, past = bank.state(at), events[:at]
-    rows = ask(bank, "runs", at, sort="-started_seq", limit=200)["runs"]
-    started = [event for event in past if isinstance(event, RunStarted)]
-    assert [(row["run"], row["started_seq"], row["task"]) for row in rows] == [
-        (event.run, event.seq, cut_words(str(event.task), 300)) for event in reversed(started)
-    ]
-    for row in rows:
-        run, own = row["run"], [event for event in past if getattr(event, "run", None) == row["run"]]
-        calls = [event for event in own if isinstance(event, LmCalled)]
-        contexts = [event for event in own if isinstance(event, ContextBuilt)]
-        standing, score = (state.verdicts.get((run, purpose)) for purpose in ("learning", "scoring"))
-        assert row["verdict"] == (standing and standing.verdict)
-        assert row["score"] == (score and score.verdict)
-        if standing is not None:
-            [judgment] = [event for event in own if event.seq == standing.seq]
-            assert isinstance(judgment, RunJudged) or row["overruled"]
-            assert row["reason"] == cut_words(judgment.reason, 300)  # type: ignore[attr-defined]
-        assert row["tool_calls"] == sum(isinstance(event, ToolCalled) for event in own)
-        assert row["lm_calls"] == (len(calls) or None)
-        assert row["tokens"] == (sum((c.tokens_in or 0) + (c.tokens_out or 0) for c in calls) if calls else None)
-        assert row["items_injected"] == max((len(event.items) for event in contexts), default=None)
-        large = [e for e in own if isinstance(e, ToolCalled) and (e.chars or 0) > limits.FLAG_RETURN_CHARS]
-        crowded = [event for event in contexts if len(event.items) > limits.FLAG_ITEMS_INJECTED]
-        assert row["red_flags"] == len(large) + len(crowded) + sum(
-            c.chars > limits.FLAG_CONTEXT_CHARS for c in contexts
-        )
-        ends = [event for event in own if isinstance(event, RunFinished)]
-        assert row["outcome"] == (ends[-1].outcome if ends else None)
-
-
-@pytest.mark.parametrize("at", POSITIONS)
 def test_items_are_those_of_the_fold(bank: Bank, at: int) -> None:
     state = bank.state(at)
     used = usage(state)
@@ -107,81 +68,6 @@ def test_items_are_those_of_the_fold(bank: Bank, at: int) -> None:
             (verdict := state.verdicts.get((run, "learning"))) is not None and verdict.verdict == "failure"
             for run in counted_uses(state).get(id, ())
         )
-
-
-@pytest.mark.parametrize("at", POSITIONS)
-def test_the_bank_and_its_overview_count_what_the_fold_has(bank: Bank, events: list[Event], at: int) -> None:
-    state, past = bank.state(at), events[:at]
-    verdicts = [each.verdict for (_, purpose), each in state.verdicts.items() if purpose == "learning"]
-    found, overview = ask(bank, "about", at), ask(bank, "overview", at)
-    states = Counter(entry.state for entry in state.items.values())
-    decided = [verdict for verdict in verdicts if verdict != "undecided"]
-    runs = [event.run for event in past if isinstance(event, RunStarted)]
-    assert (found["runs"], found["judged"], found["successes"]) == (
-        len(runs),
-        len(decided),
-        decided.count("success"),
-    )
-    assert found["items"] == overview["items"]
-    assert {each["state"]: each["items"] for each in overview["items"]} == states
-    assert [row["run"] for row in overview["runs"]] == runs[::-1]
-    halves = overview["first_half"], overview["second_half"]
-    assert overview["learning"] == {"judged": len(decided), "successes": decided.count("success")}
-    assert sum(half["judged"] for half in halves) == len(decided)
-    assert abs(halves[0]["judged"] - halves[1]["judged"]) <= 1
-    assert overview["growth"][-1:] == ([{"seq": at, "active": states["active"]}] if at else [])
-    for point in overview["growth"][:: len(past) // 3 + 1]:
-        earlier = bank.state(point["seq"]).items.values()
-        assert point["active"] == sum(entry.state == "active" for entry in earlier)
-    assert overview["red_flags"] == sum(row["red_flags"] for row in ask(bank, "runs", at, limit=200)["runs"])
-
-
-def test_the_marks_of_the_slider_are_those_of_the_whole_log_at_every_position(bank: Bank, events: list[Event]) -> None:
-    first, last = ask(bank, "about", 0), ask(bank, "about")
-    assert first["ticks"] == last["ticks"] and first["notable"] == last["notable"]
-    assert [mark["type"] for mark in last["notable"]].count("memories_forgotten") == 9
-    assert "lights-07-ec7d1906-1: failure, by curator" in last["notable"][1]["text"]
-    ends = [event.seq for event in events if isinstance(event, RunFinished)]
-    assert sum(last["ticks"]["ends"]) == len(ends) and len(last["ticks"]["ends"]) == answer_limits.TICKS
-    assert last["ticks"]["ends"][(ends[0] - 1) * 200 // HEAD] >= 1
-    for at in range(0, HEAD, 151):
-        stops = [e.seq for e in events if ask_type(e) in ("run_finished", "run_judged", "memories_consolidated")]
-        stops = sorted({*stops, *(mark["seq"] for mark in last["notable"])})
-        found = ask(bank, "about", at)
-        assert found["stop_before_seq"] == max((seq for seq in stops if seq < at), default=None)
-        assert found["stop_after_seq"] == min((seq for seq in stops if seq > at), default=None)
-
-
-def ask_type(event: Event) -> str:
-    return str(event.__struct_config__.tag)
-
-
-@pytest.mark.parametrize("at", one_in(3, [205, 400, HEAD]))
-def test_a_run_has_its_events_its_items_and_what_was_drawn_from_it(bank: Bank, events: list[Event], at: int) -> None:
-    state = bank.state(at)
-    for row in ask(bank, "runs", at, limit=200)["runs"]:
-        run = row["run"]
-        found = ask(bank, "run", at, run=run, limit=200)
-        own = [event for event in events[:at] if getattr(event, "run", None) == run]
-        assert [each["seq"] for each in found["events"]] == [event.seq for event in own]
-        assert found["events_next_seq"] is None
-        given = {item for event in own if isinstance(event, ContextBuilt) for item in event.items}
-        given |= {item for e in own if isinstance(e, MemoriesRead) and e.how == "get" for item in e.ids}
-        assert {gift["item"] for gift in found["given"]} == given
-        searches = [event for event in own if isinstance(event, MemoriesRetrieved)]
-        for gift in found["given"]:
-            assert gift["state"] == state.items[gift["item"]].state
-            assert gift["state_then"] == bank.state(gift["seq"]).items[gift["item"]].state
-            if gift["way"] == "injected":
-                before = [hit for event in searches if event.seq < gift["seq"] for hit in event.hits]
-                hit = [hit for hit in before if hit.id == gift["item"]][-1]
-                assert (gift["hit_rank"], gift["hit_score"]) == (hit.rank, hit.score)
-        assert {each["extraction"] for each in found["learned"]} <= state.extractions.keys()
-        standing = [each for each in found["judgments"] if each["stands"] and each["purpose"] == "learning"]
-        assert [each["verdict"] for each in standing] == ([row["verdict"]] if row["verdict"] else [])
-        assert [each["layer"] for each in found["layers"]] == [
-            layer.layer for event in own if isinstance(event, ContextBuilt) for layer in event.layers
-        ]
 
 
 def test_the_overview_lists_what_failed_runs_were_given_as_the_runs_own_pages_do() -> None:
@@ -229,23 +115,6 @@ def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(
     assert pages == whole
 
 
-def test_a_text_of_any_length_is_read_block_by_block(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_limits, "TEXT_CHARS", 2_000)
-    run = ask(bank, "runs", limit=1)["runs"][0]["run"]
-    shown = next(each for each in ask(bank, "run", run=run)["events"] if each["type"] == "lm_called")
-    message = max(shown["texts"], key=lambda each: each["chars"])
-    assert len(message["text"]) == message["next_offset"] == page_limits.TEXT_CHARS
-    text, offset, block = "", 0, dict[str, Any]()
-    while offset is not None:
-        block = ask(bank, "text", event=shown["seq"], path=message["path"], offset=offset, chars=1000)["block"]
-        text += block["text"]
-        offset = block["next_offset"]
-    assert len(text) == message["chars"] == block["chars"] and text.startswith(message["text"])
-    [event] = bank.events(after=shown["seq"] - 1, point=shown["seq"], resolve=True)
-    assert isinstance(event, LmCalled) and isinstance(event.request, str)
-    assert text in [each["text"] for each in messages_of(event.request)]
-
-
 def test_without_prompts_what_models_were_sent_is_in_no_answer(bank: Bank) -> None:
     run = ask(bank, "runs", limit=1)["runs"][0]["run"]
     without = PageAnswers(bank, prompts=False)
@@ -273,14 +142,6 @@ def test_erased_words_are_in_no_answer() -> None:
 def ask_any(bank: Bank, name: str, **given: Any) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(PageAnswers(bank).ask(name, given)))
     return found
-
-
-def test_an_empty_bank_has_answers() -> None:
-    with Bank.create("memory:") as opened:
-        for at in ("0", "1", "2"):
-            assert ask_any(opened, "runs", at=at)["runs"] == ask_any(opened, "items", at=at)["items"] == []
-            assert ask_any(opened, "overview", at=at)["learning"]["judged"] == 0
-            assert ask_any(opened, "about", at=at)["position"] == int(at)
 
 
 @pytest.mark.parametrize(
@@ -358,19 +219,6 @@ def test_what_wants_a_look_is_what_the_fold_contradicts(bank: Bank, events: list
         assert state.items[row["id"]].state == "active" and row["losses"] > row["wins"]
 
 
-@pytest.mark.parametrize(
-    ("about", "by"),
-    [({}, "--judge-lm MODEL"), ({"ontology": "lights"}, "--ont FILE"), ({"endpoint": "https://e/"}, "--ont FILE")],
-)
-def test_the_commands_of_the_review_are_ones_that_work(about: dict[str, str], by: str, tmp_path: Path) -> None:
-    """With an ontology, checks need its files; without, a model judges."""
-    with Bank.create(tmp_path / "b") as opened:
-        opened.append([RunStarted(run="-r; rm x", task="t", **about), RunFinished(run="-r; rm x", outcome="submitted")])
-        found = [PageAnswers(opened, argument=name).ask("review", {}) for name in ("", "/my banks/b")]
-    for each, name in zip(found, ("b", "'/my banks/b'"), strict=True):
-        assert [row.command for row in each.runs_to_settle] == [f"rbank-es judge run {by} -- {name} '-r; rm x'"]
-
-
 ENDINGS: list[tuple[str | None, str | None, str]] = [
     ("timeout", "no answer in 30 s", "timeout: no answer in 31 s"),
     (None, "ConnectionError: port 8001 refused\n\nmore", "ConnectionError: port 8002 refused"),
@@ -434,74 +282,9 @@ def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank:
         assert found and found == doubts_at(then, 401) != doubts_at(bank, bank.position)
 
 
-@pytest.mark.parametrize("at", one_in(3, [150, 400, HEAD]))
-def test_leakage_is_what_the_calls_of_tools_returned(bank: Bank, events: list[Event], at: int) -> None:
-    calls = [event for event in events[:at] if isinstance(event, ToolCalled)]
-    found = ask(bank, "leakage", at)
-    assert {row["tool"]: row["calls"] for row in found["leakage_by_tool"]} == Counter(event.tool for event in calls)
-    assert found["leakage_by_tool"][0]["total_chars_returned"] == max(
-        sum(event.chars or 0 for event in calls if event.tool == tool) for tool in {event.tool for event in calls}
-    )
-    assert found["flag_counts"]["single_return"] == sum((event.chars or 0) > 1_000 for event in calls)
-    assert sum(found["flag_counts"].values()) == len(found["flags"])
-    by_run = ask(bank, "leakage", at, sort="-tool_calls", limit=200)
-    counted = Counter(event.run for event in calls)
-    assert [row["tool_calls"] for row in by_run["runs"]] == sorted(
-        (counted[row["run"]] for row in by_run["runs"]), reverse=True
-    )
-    assert all(row["task"] for row in by_run["runs"])
-
-
-def test_health_is_that_of_the_command_and_its_course_ends_in_it(bank: Bank) -> None:
-    for at in (300, HEAD):
-        found = ask(bank, "health", at, course=200)
-        told = json.loads(bank.at(at).health().json())
-        assert found["size"] == told["size"] == found["course"][-1]["size"]
-        assert [found[name] for name in ("measures", "stock")] == [told[name] for name in ("measures", "stock")]
-
-
 def test_a_course_is_thinned_to_the_last_of_each_group() -> None:
     assert thinned(range(10), 3) == [2, 5, 9]
     assert thinned(range(2), 3) == [0, 1] and thinned([], 3) == []
-
-
-@pytest.mark.parametrize(("since", "at"), one_in(3, [(200, 202), (0, HEAD), (100, 450), (300, 300)]))
-def test_changes_are_the_differences_of_two_folds(bank: Bank, since: int, at: int) -> None:
-    before, after = bank.state(since), bank.state(at)
-    found = ask(bank, "difference", at, since=since, states=True)
-
-    def states(state: Any) -> dict[str, str]:
-        return {id: entry.state for id, entry in state.items.items()}
-
-    def verdicts(state: Any) -> dict[str, str]:
-        return {run: each.verdict for (run, purpose), each in state.verdicts.items() if purpose == "learning"}
-
-    for kind, key, fact, read in (("items", "id", "state", states), ("runs", "run", "verdict", verdicts)):
-        old, new = read(before), read(after)
-        wanted = {name: (old.get(name), new.get(name)) for name in old | new if old.get(name) != new.get(name)}
-        if kind == "runs":  # a first one changes none
-            assert found["counts"]["first_verdicts"] == Counter(now for was, now in wanted.values() if was is None)
-            wanted = {name: pair for name, pair in wanted.items() if pair[0] is not None}
-            assert found["counts"]["verdicts_changed"] == len(wanted)
-        else:
-            assert found["counts"]["items_added"] == sum(was is None for was, _ in wanted.values())
-            assert found["counts"]["items_in_state"] == len(wanted)
-        sides = {row[key]: [side and side[fact] for side in (row["before"], row["after"])] for row in found[kind]}
-        assert sides == {name: list(pair) for name, pair in wanted.items()}
-        assert all(since < row["changed_seq"] <= at for row in found[kind])
-    assert found["counts"]["runs_began"] == len(after.runs) - len(before.runs)
-    every = bank.at(at).difference(since)
-    assert (len(every.items), len(every.runs)) == (every.counts.items, every.counts.runs)
-    assert {each.id for each in every.items} >= {row["id"] for row in found["items"]}
-
-
-def test_the_day_of_an_overruled_verdict_names_the_run_and_the_items_that_fell(bank: Bank) -> None:
-    found = ask(bank, "difference", 201, since=200, states=True)
-    assert [
-        (row["run"], row["before"]["verdict"], row["after"]["verdict"], row["changed_seq"]) for row in found["runs"]
-    ] == [("lights-07-ec7d1906-1", "success", "failure", 201)]
-    assert found["runs"][0]["task"].startswith("Which lighthouse") and found["since_at"].startswith("2026-03-11")
-    assert [(row["before"]["state"], row["after"]["state"]) for row in found["items"]] == [("active", "unsupported")]
 
 
 def test_a_difference_of_so_many_rows_has_those_that_changed_last(bank: Bank) -> None:

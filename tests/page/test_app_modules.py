@@ -7,6 +7,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from rbank_es.page.packed_data import ValuePool
 from tests.page.node import MODULES, node
 
@@ -15,6 +17,7 @@ HEAD = [*MIXED, "x" * 200, "one\ntwo\n" * 30]
 TAIL = [*HEAD, {"__proto__": {"o": 1}, "l": [1], "t": "two\n" * 60}, [{"n": n, "same": "s"} for n in range(9)]]
 
 
+@pytest.mark.slow
 def test_the_pure_parts_of_the_app(tmp_path: Path) -> None:
     """Addresses, time, lists, words, texts, and values as the exporter packs them: the cases are in `app.test.mjs`."""
     one = ValuePool()

@@ -270,6 +270,7 @@ def test_a_page_as_of_a_point_knows_nothing_later() -> None:
     assert all(mark["seq"] <= then for found in banks for mark in found["notable"])
 
 
+@pytest.mark.slow
 def test_without_a_script_the_page_has_the_newest_runs(sample_page: str) -> None:
     text = Seen(sample_page).text
     with Bank.open(SAMPLE) as bank, bank.as_of() as view:

@@ -7,7 +7,6 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from threading import Event, Semaphore, Thread
@@ -69,23 +68,6 @@ def test_a_server_that_stops_waits_three_seconds_for_requests_under_way() -> Non
         handler.end.set()
         for client in clients:
             client.close()
-
-
-class LingeringThread(Thread):
-    """A thread that is asked slowly whether it still runs: others begin and end meanwhile."""
-
-    def is_alive(self) -> bool:
-        time.sleep(0.001)
-        return super().is_alive()
-
-
-def test_requests_come_and_end_while_the_server_looks_which_ones_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed: list[object] = []
-    monkeypatch.setattr("threading.excepthook", failed.append)
-    monkeypatch.setattr("rbank_es.page.page_server.Thread", LingeringThread)
-    with Bank.open(SAMPLE) as bank, served(bank) as found, ThreadPoolExecutor(8) as pool:
-        assert {reply.status for reply in pool.map(found.get, ["/nosuch"] * 200)} == {404}
-    assert failed == []
 
 
 @pytest.mark.slow
@@ -207,27 +189,6 @@ def last_told(viewer: socket.socket, wanted: int) -> int:
         data += viewer.recv(4096)
         told = int(data.rsplit(b"data: ", 1)[-1].split(b"\n")[0] or 0) if b"data: " in data else 0
     return told
-
-
-def test_a_viewer_that_went_away_leaves_its_place_to_another(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "b") as bank, served(bank) as found:
-        for _ in range(page_limits.LIVE_VIEWERS):
-            found.follow(bank.position).close()
-        end = time.monotonic() + 60
-        while True:
-            with found.connect() as client:
-                client.sendall(found.head("/api/v1/live?after=0"))
-                if client.recv(4096).startswith(b"HTTP/1.1 200"):
-                    break
-            assert time.monotonic() < end
-            time.sleep(0.05)
-
-
-def test_what_is_appended_is_told_and_shown_unasked(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "b") as bank, served(bank) as found, found.follow(bank.position) as viewer:
-        bank.append(RunStarted(run="new", task="t"))
-        assert last_told(viewer, bank.position) == bank.position
-        assert found.ask("runs")["runs"][0]["run"] == "new"
 
 
 # ---------------------------------------------------------------- a bank in trouble

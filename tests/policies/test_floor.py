@@ -45,6 +45,7 @@ def lessons() -> Iterator[Bank]:
         yield bank
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", one_in(3, UNRELATED))
 def test_a_question_about_something_else_is_given_nothing(lessons: Bank, query: str) -> None:
     with lessons.live() as view:

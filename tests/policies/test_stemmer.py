@@ -60,6 +60,7 @@ def test_the_lists_of_stop_words_hold_words_as_they_are_compared() -> None:
         assert words.split() == list(dict.fromkeys(map(fold, words.split())))
 
 
+@pytest.mark.slow
 def test_threads_that_read_at_once_find_the_stems_that_one_alone_finds() -> None:
     """A stemmer holds the word that it is at: shared by rollouts, it gave stems of other words, or raised."""
     words = [f"{start}{middle}{end}" for start in ("na", "ex", "or") for middle in MIDDLES for end in ENDINGS]

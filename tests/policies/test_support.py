@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from math import log
 
+import pytest
+
 from rbank_es import Bank, Item
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.law import Dedup, fold
@@ -24,6 +26,7 @@ def repeated(item: Item, number: int) -> Item:
     return Item.make(item.title, item.content.replace("apart", f"apart {number}"), id=f"{item.id}-{number}")
 
 
+@pytest.mark.slow
 def test_the_ranking_is_that_of_its_definition_at_every_point_and_in_memory() -> None:
     """BM25's score times 1 + weight * ln(support), support read off the fold of that point."""
     policy = by_support(2.0)

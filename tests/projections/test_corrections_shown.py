@@ -10,13 +10,9 @@ from typing import Any
 import pytest
 
 from rbank_es.events import (
-    ContextBuilt,
     CorrectionCompleted,
     Decision,
-    DecisionUndone,
     Event,
-    JudgmentOverruled,
-    MemoriesAdmitted,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
@@ -24,7 +20,6 @@ from rbank_es.events import (
     MemoriesRetracted,
     Reliance,
     RunJudged,
-    RunStarted,
 )
 from rbank_es.events.items import Item
 from rbank_es.law import fold
@@ -81,49 +76,12 @@ class Shown:
             return [(hit.id, hit.title) for hit in view.search(query, 9, **filters)]
 
 
-def test_a_verdict_takes_its_items_out_of_search_at_once_and_one_that_returns_brings_them_back(tmp_path: Path) -> None:
-    """At every position, as of then; a judgment of lower authority changes nothing and opens no row."""
-    shown = Shown(
-        tmp_path,
-        judged("r", "success"),
-        *learned("e", "r", OWL),
-        judged("r", "failure", "human"),  # 4
-        judged("r", "success"),  # 5: weaker
-        judged("r", "success", "human"),  # 6
-    )
-    found = [bool(shown.found("owl", seq)) for seq in range(7)]
-    assert found == [False, False, False, True, False, False, True]
-    assert [shown.state("owl", seq) for seq in (3, 4, 5, 6)] == ["active", "unsupported", "unsupported", "active"]
-    ended = shown.item("owl", 5)
-    assert ended and (ended["ended_seq"], ended["support"]) == (4, 0)
-    verdicts = dump(shown.path)["verdicts"]
-    assert [(row[2], row[5], row[-2], row[-1]) for row in sorted(verdicts, key=lambda row: row[-2])] == [  # type: ignore[arg-type,return-value]
-        ("success", "lm", 1, 4), ("failure", "human", 4, 6), ("success", "human", 6, None),
-    ]  # fmt: skip
-
-
 def test_an_id_that_was_never_anything_but_unsupported_is_no_item(tmp_path: Path) -> None:
     """Until its verdict returns; it is born there."""
     shown = Shown(tmp_path, judged("r", "failure"), *learned("e", "r", OWL), judged("r", "success", "human"))
     assert shown.item("owl", 3) is None
     born = shown.item("owl")
     assert born and (born["state"], born["born_seq"]) == ("active", 4)
-
-
-def test_the_words_of_an_item_and_what_search_finds_move_to_the_candidate_that_still_counts(tmp_path: Path) -> None:
-    """The full-text index with them; as of before, the first words are found."""
-    shown = Shown(
-        tmp_path,
-        *learned("e1", "r1", OWL),
-        *learned("e2", "r2", OWLS, action="skip", on=("owl",)),
-        judged("r1", "failure"),  # 5
-    )
-    assert shown.found("taxa", 4) == [("owl", "Ask the owl")] and shown.found("labels", 4) == []
-    assert shown.found("labels") == [("owl", "Ask the owls")] and shown.found("taxa") == []
-    then, now = shown.item("owl", 4), shown.item("owl")
-    assert then and now
-    assert (then["extraction"], then["support"], then["domains"]) == ("e1", 2, '["birds","labels"]')
-    assert (now["extraction"], now["support"], now["domains"], now["born_seq"]) == ("e2", 1, '["labels"]', 2)
 
 
 def test_an_item_is_near_every_domain_that_confirmed_it(tmp_path: Path) -> None:
@@ -170,65 +128,6 @@ def test_parts_of_a_correction_survive_a_restart_and_count_from_its_completion_o
 
 def before_id(seq: int) -> str:
     return uuid_of(seq, kind=0xA)
-
-
-def test_pending_items_are_shown_and_not_found_until_somebody_admits_them(tmp_path: Path) -> None:
-    """An admission is an edge of its lineage."""
-    shown = Shown(tmp_path, *learned("e", "r", OWL, pending=True), MemoriesAdmitted(ids=("owl",), by="me"))
-    assert [(shown.state("owl", seq), len(shown.found("owl", seq))) for seq in (2, 3)] == [
-        ("pending", 0),
-        ("active", 1),
-    ]
-    pending = shown.item("owl", 2)
-    assert pending and pending["ended_seq"] is None
-    with shown.models.live() as view:
-        edges = view.rows("lineage_edges", source_kind="admission")
-    assert [(edge["source"], edge["relation"], edge["target"]) for edge in edges] == [(before_id(3), "admitted", "owl")]
-
-
-def test_an_undecided_run_is_neither_a_win_nor_a_loss(tmp_path: Path) -> None:
-    """The win rate is of decided runs; None where there are none."""
-    uses = [ContextBuilt(run=run, chars=1, items=("owl",)) for run in ("a", "b", "c")]
-    shown = Shown(tmp_path, *uses, judged("a", "success"), judged("b", "undecided"), judged("c", "failure"))
-    rates = []
-    for seq in (3, 4, 6):
-        with shown.models.as_of(seq) as view:
-            (row,) = view.rows("item_usage")
-            rates.append((row["uses"], row["wins"], row["losses"], row["win_rate"]))
-    assert rates == [(3, 0, 0, None), (3, 1, 0, 1.0), (3, 1, 1, 0.5)]
-
-
-def test_what_is_sure_and_what_scores_is_shown_beside_the_verdict_of_a_run(tmp_path: Path) -> None:
-    """Gold counts for scoring, and for learning only where the bank is supervised."""
-    gold = judged("r", "success", "gold", purpose="scoring")
-    shown = Shown(
-        tmp_path, RunStarted(run="r"), judged("r", "failure", "check", sure=True), judged("r", "success", "gold"), gold
-    )
-    with shown.models.live() as view:
-        row = view.run("r")
-    assert row and [row[name] for name in ("verdict", "judge", "kind", "sure", "score")] == [
-        "failure", "the check", "check", 1, "success",
-    ]  # fmt: skip
-
-
-def test_candidates_of_the_health_count_once_by_the_decision_in_force(tmp_path: Path) -> None:
-    """Made again, a decision replaces the one before; undone, it is left out; as of before, it is as it was."""
-    again = Decision(extraction="e2", candidate=0, action="skip", item="fox", targets=("owl",))
-    shown = Shown(
-        tmp_path,
-        *learned("e1", "r1", OWL),
-        *learned("e2", "r2", FOX),
-        MemoriesConsolidated(again=True, policy="dedup-2", decisions=(again,)),  # 5
-        DecisionUndone(extraction="e2", candidate=0),  # 6
-        JudgmentOverruled(
-            run="r1", purpose="learning", verdict="failure", judge="me", judge_version="1", kind="human", by="me"
-        ),  # 7
-    )
-    with shown.models.live() as view:
-        rows = {row["seq"]: row for row in view.rows("health_over_time")}
-    assert {seq: (row["size"], row["candidates"], row["added"], row["skipped"]) for seq, row in rows.items()} == {
-        2: (1, 1, 1, 0), 4: (2, 2, 2, 0), 5: (1, 2, 1, 1), 6: (1, 1, 1, 0), 7: (0, 1, 1, 0),
-    }  # fmt: skip
 
 
 def test_lineage_names_what_ended_and_what_restored_each_item(tmp_path: Path) -> None:

@@ -66,41 +66,6 @@ def test_the_pages_in_any_order_at_any_position_are_the_whole_view_sorted(bank: 
         assert view.page(name, limit=1).total == len(found)
 
 
-@pytest.mark.parametrize(
-    ("name", "condition", "keeps"),
-    [
-        ("runs", RowCondition(("verdict",), "is", "failure"), lambda row: row["verdict"] == "failure"),
-        ("runs", RowCondition(("score",), "is", None), lambda row: row["score"] is None),
-        (
-            "runs",
-            RowCondition(("run", "task"), "contains", ("LIGHT", "range")),
-            lambda row: "light" in (text := (row["run"] + row["task"]).lower()) and "range" in text,
-        ),
-        ("runs", RowCondition(("tokens_in",), "after", 3000), lambda row: (row["tokens_in"] or 0) > 3000),
-        ("items", RowCondition(("domains",), "has", "lights"), lambda row: '"lights"' in row["domains"]),
-        ("items", RowCondition(("born_seq",), "upto", 200), lambda row: row["born_seq"] <= 200),
-        (
-            "items",
-            RowCondition(("state",), "among", ("pending", "active")),
-            lambda row: row["state"] in ("active", "pending"),
-        ),
-    ],
-)
-def test_a_condition_keeps_the_rows_that_a_plain_filter_keeps(
-    bank: Bank, name: str, condition: RowCondition, keeps: Any
-) -> None:
-    for point in (None, 333):
-        with bank.as_of(point) as view:
-            page = view.page(name, [condition])
-            assert of_view(page.rows, name) == plainly(
-                list(filter(keeps, view.rows(name))),
-                f"-{paged_views()[name].place}",
-                paged_views()[name].key,
-                paged_views()[name].place,
-            )
-            assert page.total == len(page.rows) > 0
-
-
 def test_words_are_compared_in_lower_case_of_every_script() -> None:
     from rbank_es.events import RunStarted
 
@@ -138,11 +103,3 @@ def test_a_page_may_be_larger_than_any_integer_of_sqlite(bank: Bank) -> None:
 def test_a_view_without_pages_says_which_have_them(bank: Bank) -> None:
     with bank.as_of() as view, pytest.raises(BadInput, match="these have: items, runs, leakage_by_run"):
         view.page("due")
-
-
-def test_picked_columns_are_those_of_the_rows(bank: Bank) -> None:
-    with bank.as_of() as view:
-        rows = view.page("runs").rows
-        assert view.pick("runs", ("run", "red_flags", "tokens")) == [
-            (row["run"], row["red_flags"], row["tokens"]) for row in rows
-        ]

@@ -3,6 +3,8 @@
 import sqlite3
 from pathlib import Path
 
+import pytest
+
 from rbank_es import Bank
 from rbank_es.events import NoteLogged
 from rbank_es.projections import view_texts
@@ -53,6 +55,7 @@ result = {"rows": rows, "listed": [each["name"] for each in listed], "rebuilt": 
 """
 
 
+@pytest.mark.slow
 def test_a_projection_of_another_package_is_built_rebuilt_and_read_at_any_position(tmp_path: Path) -> None:
     """One of a package that was uninstalled is in nobody's way: its views go, and the others move on."""
     install(tmp_path, "note_projection", PLUGIN)

@@ -145,27 +145,6 @@ def test_a_guide_can_be_the_event(sample: Bank) -> None:
 # ---------------------------------------------------------------- planted events
 
 
-def test_a_planted_event_is_found_for_all_bad_runs(bank: Bank) -> None:
-    for number in range(20):
-        learned(bank, f"crane {number}")
-    ran(bank, "good", verdict="success")
-    for number in range(20, 60):
-        learned(bank, f"crane {number}")
-    bad_item = learned(bank, "boats follow the tide")
-    planted = bank.position
-    for number in range(60, 90):
-        learned(bank, f"lamp {number}")
-    for run in ("bad-1", "bad-2"):
-        ran(bank, run, verdict="failure")
-    found = bank.bisect(["bad-1", "bad-2"], ["good"])
-    [change] = found.changes
-    assert (change.position, change.gained, change.lost) == (planted, (bad_item,), ())
-    assert change.runs == ("bad-1", "bad-2")
-    assert (change.before.successes, change.before.decided) == (1, 1)
-    assert (change.since.successes, change.since.decided) == (0, 2)
-    assert all(len(each.checks) <= 5 for each in found.runs)
-
-
 def test_an_item_that_left_is_found_where_it_ended(bank: Bank) -> None:
     kept = learned(bank, "boats follow the tide")
     learned(bank, "tide tables of boats")
@@ -178,17 +157,6 @@ def test_an_item_that_left_is_found_where_it_ended(bank: Bank) -> None:
     ran(bank, "bad")
     [change] = bank.bisect(["bad"], ["good"]).changes
     assert (change.position, change.type, change.lost) == (ended, "memories_retracted", (kept,))
-
-
-def test_a_policy_can_be_the_event(bank: Bank) -> None:
-    learned(bank, "boats follow the tide")
-    ran(bank, "good")
-    learned(bank, "crane")
-    bank.set_policies({"retrieval": {"floor": 900}})
-    changed = bank.position
-    ran(bank, "bad")
-    [change] = bank.bisect(["bad"], ["good"]).changes
-    assert (change.position, change.type, len(change.lost)) == (changed, "policy_set", 1)
 
 
 def test_a_lower_level_of_what_an_item_rests_on_can_be_the_event(bank: Bank) -> None:
@@ -207,20 +175,6 @@ def test_a_lower_level_of_what_an_item_rests_on_can_be_the_event(bank: Bank) -> 
     assert (change.position, change.gained) == (fits, (lesson.id,))
 
 
-def test_a_policy_that_was_dropped_can_be_the_event(bank: Bank) -> None:
-    """Then the default ranks again."""
-    mine = learned(bank, "boats follow the tide")
-    bank.set_policies({"retrieval": {"floor": 900}})
-    ran(bank, "good")
-    learned(bank, "crane")
-    bank.append(PolicySet(policies=tuple(choice for choice in default_policies() if choice.kind != "retrieval")))
-    dropped = bank.position
-    learned(bank, "lamp")
-    ran(bank, "bad")
-    [change] = bank.bisect(["bad"], ["good"]).changes
-    assert (change.position, change.gained) == (dropped, (mine,))
-
-
 def test_a_second_run_takes_few_checks_where_the_first_found_the_event(bank: Bank) -> None:
     """Nothing else hints at the event, so the first run takes the logarithm of the changes."""
     learned(bank, "boats follow the tide")
@@ -235,33 +189,6 @@ def test_a_second_run_takes_few_checks_where_the_first_found_the_event(bank: Ban
     assert [change.type for change in found.changes] == ["policy_set"]
     first, second = (len(each.checks) for each in found.runs)
     assert second <= 5 < first <= 2 + bound(61)
-
-
-def test_the_event_of_most_runs_comes_first_then_the_latest(bank: Bank) -> None:
-    ran(bank, "good")
-    cranes = learned(bank, "cranes lift in the harbour")
-    boats = learned(bank, "boats follow the tide in the harbour")
-    ran(bank, "bad-1", "boat")
-    ran(bank, "bad-2", "cranes lift, boats, tide in the harbour")
-    found = bank.bisect(["bad-1", "bad-2"], ["good"])
-    told = [(change.gained, change.runs) for change in found.changes]
-    assert told == [((boats,), ("bad-1", "bad-2")), ((cranes,), ("bad-2",))]
-    assert [change.gained for change in bank.bisect(["bad-2"], ["good"]).changes] == [(boats,), (cranes,)]
-
-
-def test_memory_that_changed_during_a_run_is_found_too(bank: Bank) -> None:
-    """An agent that searches by itself reads the bank as of then, and not as of its beginning."""
-    learned(bank, "tide tables of boats")
-    before = bank.position
-    ran(bank, "good")
-    bank.append([RunStarted(run="bad", task="boat tide"), searched(bank, "bad")])
-    late = learned(bank, "boats follow the tide")
-    learned_at = bank.position
-    bank.append(searched(bank, "bad"))
-    learned(bank, "boats and tides")
-    one = only(bank.bisect(["bad"], ["good"]))
-    assert [(change.position, change.gained) for change in one.changes] == [(learned_at, (late,))]
-    assert (one.after_seq, one.upto_seq) == (before, learned_at), "from just before the good run to the last search"
 
 
 @st.composite
@@ -323,26 +250,6 @@ def ran_by_loop(bank: Bank, run: str, task: str = "boat tide", **facts: Any) -> 
     context = build_context(task, bank=bank, layers=("L2",), run=run)
     started = RunStarted(run=run, task=task, layers=("L2",), mode="auto", **{"settings": "{}", **facts})
     bank.append([started, *context.retrievals, context.event(run)])
-
-
-def test_a_recorded_run_with_the_prompt_from_before_answers_without_a_model(bank: Bank) -> None:
-    """Only one of the same model, settings and words; of another, a prompt is another, and nothing is guessed."""
-    learned(bank, "tide tables of boats")
-    ran_by_loop(bank, "good", model="m")
-    judged(bank, "good", "success")
-    learned(bank, "boats follow the tide")
-    ran_by_loop(bank, "bad", model="m")
-    ran_by_loop(bank, "other", model="n")
-    ran_by_loop(bank, "thinking", model="m", settings='{"perturbation": "thinking"}')
-    found = bank.bisect(["bad", "other", "thinking"], ["good"])
-    told = {
-        each.run: [(check.same, [one.run for one in check.answers]) for check in each.checks] for each in found.runs
-    }
-    assert told["bad"] == [(True, []), (False, ["good"])]
-    assert found.needs_model == ("other", "thinking")
-    assert {each.changes[0].position for each in found.runs} == {found.changes[0].position}
-    [note] = next(each.notes for each in found.runs if each.run == "other")
-    assert "also model" in note
 
 
 def test_a_run_that_also_searched_by_itself_is_never_answered_by_its_first_prompt(bank: Bank) -> None:
@@ -480,18 +387,6 @@ def test_runs_that_contradict_are_refused(bank: Bank, bad: list[str], good: list
     ran(bank, "late", ontology="lights")
     with pytest.raises(BadInput, match=said):
         bank.bisect(bad, good)
-
-
-def test_a_verdict_that_says_otherwise_than_the_asker_is_noted(bank: Bank) -> None:
-    ran(bank, "good", verdict="failure")
-    learned(bank, "boats follow the tide")
-    ran(bank, "bad", verdict="success")
-    notes = " ".join(only(bank.bisect(["bad"], ["good"])).notes)
-    assert "bad counts as bad here, though its verdict is success" in notes
-    assert "good counts as good here, though its verdict is failure" in notes
-    judged(bank, "good", "success")
-    judged(bank, "bad", "failure")
-    assert not only(bank.bisect(["bad"], ["good"])).notes
 
 
 def test_runs_that_are_not_there_and_mixtures_are_refused(bank: Bank) -> None:

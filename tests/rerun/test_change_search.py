@@ -128,14 +128,6 @@ def test_a_change_that_came_and_went_is_not_steady() -> None:
     assert not change.steady and begins(came, change.place, change.difference)
 
 
-def test_of_several_times_that_an_item_came_the_last_that_is_known_counts() -> None:
-    """Checks made for another item show that it was given, then not, then again."""
-    given = [(place in (2, 3, 4) or place >= 8, place >= 8) for place in range(-1, 10)]
-    world = [GivenMemory(items=("b",) * later + ("a",) * there) for there, later in given]
-    [change] = searched(world, {"b": [3, 8]})[1]
-    assert (change.place, set(change.difference.gained), change.steady) == (8, {"a", "b"}, False)
-
-
 def test_the_search_ends_at_the_limit_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found until then is kept, and that there may be more."""
     monkeypatch.setattr(limits, "BISECT_CHECKS", 14)

@@ -11,7 +11,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.data import lights
-from rbank_es.errors import BadInput, NotInBank
+from rbank_es.errors import BadInput
 from rbank_es.events import (
     ContextBuilt,
     LmCalled,
@@ -25,7 +25,6 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
-from rbank_es.loop.guide_run import write_guide
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.models.choice import LmChoice
@@ -38,8 +37,7 @@ from rbank_es.tools.graph_tools import GraphTools
 from tests.cli_runner import digest_of
 from tests.effort import one_in
 from tests.executors.runs import Turns, answer, call, code
-from tests.loop.loops import SCRIPT, TASKS, looped, scripted, source
-from tests.loop.test_guide_run import SCRIPT as GUIDE
+from tests.loop.loops import SCRIPT, TASKS, looped, scripted
 from tests.rerun.banks import Change, changing, leaving_out, quick_code, reruns, retold, run_in
 from tests.sandbox.sandboxes import Lender, require_dspy
 
@@ -119,14 +117,6 @@ def test_an_agent_without_code_comes_out_the_same(tmp_path: Path) -> None:
         assert [came.identical for came in reruns(bank)] == [True]
 
 
-def test_replies_that_could_not_be_read_and_a_forced_end_come_out_the_same(tmp_path: Path) -> None:
-    said = ("no fields at all", code("print(1)"), code("def"), answer("One."))
-    with turned(tmp_path, "rlm", said, iterations=3) as bank:
-        [ended] = [event for event in bank.events() if isinstance(event, RunFinished)]
-        assert ended.outcome == "forced_at_limit"
-        assert [came.identical for came in reruns(bank)] == [True]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("perturbation", ["none", "prefix", "rephrase", "thinking"])
 def test_rollouts_that_ran_side_by_side_come_out_the_same_each(perturbation: str, tmp_path: Path) -> None:
@@ -137,6 +127,7 @@ def test_rollouts_that_ran_side_by_side_come_out_the_same_each(perturbation: str
         assert all(isinstance(recorded_run(bank, each.run).whole[-1], RunJudged) for each in came)
 
 
+@pytest.mark.slow
 def test_the_bank_is_only_read(learnt: Bank) -> None:
     before = digest_of(Path(learnt.place))
     assert all(came.identical for came in reruns(learnt))
@@ -175,6 +166,7 @@ def test_what_the_sandbox_measures_is_compared_where_code_runs_again(tmp_path: P
     assert found is not None and (found.type, found.field) == ("step_taken", "variables_n")
 
 
+@pytest.mark.slow
 def test_runs_of_a_bank_of_many_segments_come_out_the_same(
     learnt: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,16 +226,6 @@ def reruns_last(bank: Bank) -> Rerun:
     return rerun(bank, runs_of(bank)[-1], tasks=TASKS)
 
 
-def test_a_guide_and_a_run_that_saw_it_come_out_the_same(tmp_path: Path) -> None:
-    bank = Bank.create(tmp_path / "bank", unsafe_no_sync=True)
-    with bank:
-        write_guide(bank, scripted(tmp_path, GUIDE), source(), interpreters=quick_code)
-        looped(bank, scripted(tmp_path, SCRIPT, layers=("L0", "L3")), TASKS[:1], interpreters=quick_code)
-        came = list(reruns(bank))
-        assert [each.difference for each in came] == [None, None]
-        assert any(layer.layer == "L3" for layer in recorded_run(bank, came[1].run).events[1].layers)  # type: ignore[attr-defined]
-
-
 # ---------------------------------------------------------------- tampered records
 
 
@@ -255,6 +237,7 @@ def differing(bank: Bank, place: Path, change: Change) -> EventDifference:
         return came.difference
 
 
+@pytest.mark.slow
 def test_telling_a_bank_again_changes_nothing(six_steps: Bank, learnt: Bank, tmp_path: Path) -> None:
     for name, bank in (("six", six_steps), ("learnt", learnt)):
         with retold(bank, tmp_path / name, lambda event: event) as same:
@@ -289,37 +272,7 @@ def test_a_record_that_was_changed_differs_there_first(
     assert hint in found.hint
 
 
-@pytest.mark.parametrize(
-    ("change", "type_", "field"),
-    [
-        (changing(RunJudged, reason="For fun."), "run_judged", "reason"),
-        (changing(RunJudged, judge="somebody"), "run_judged", "judge"),
-        (changing(MemoriesExtracted, extractor="another"), "memories_extracted", "extractor"),
-        (changing(MemoriesConsolidated, policy="another-1"), "memories_consolidated", "policy"),
-    ],
-)
-def test_what_was_made_of_a_run_is_compared_too(
-    learnt: Bank, tmp_path: Path, change: Change, type_: str, field: str
-) -> None:
-    found = differing(learnt, tmp_path, change)
-    assert (found.type, found.field.partition(",")[0]) == (type_, field)
-
-
 # ---------------------------------------------------------------- another code, another ontology
-
-
-def test_a_tool_that_answers_otherwise_is_found(six_steps: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = GraphTools.g_stats
-
-    def g_stats(self: GraphTools) -> Any:
-        reply = before(self)
-        return reply._replace(body={**reply.body, "more": 1})
-
-    g_stats.__doc__ = before.__doc__
-    monkeypatch.setattr(GraphTools, "g_stats", g_stats)
-    [came] = reruns(six_steps)
-    assert came.difference is not None
-    assert (came.difference.type, came.difference.field) == ("tool_called", "chars")
 
 
 def test_a_manual_that_reads_otherwise_is_found_in_the_first_prompt(
@@ -358,22 +311,6 @@ def test_an_ontology_is_found_among_several_by_its_digest(six_steps: Bank, tmp_p
 
 
 # ---------------------------------------------------------------- points in time
-
-
-def test_a_run_is_looked_for_up_to_the_point(learnt: Bank) -> None:
-    first, second = runs_of(learnt)
-    begun = recorded_run(learnt, second).position
-    assert runs_of(learnt, begun) == (first,)
-    assert rerun(learnt, first, point=begun).identical
-    with pytest.raises(NotInBank):
-        rerun(learnt, second, point=begun)
-
-
-def test_up_to_its_end_a_run_is_compared_without_what_was_made_of_it(learnt: Bank) -> None:
-    first = runs_of(learnt)[0]
-    recording = recorded_run(learnt, first)
-    came = rerun(learnt, first, point=recording.ended.seq)
-    assert (came.identical, came.events) == (True, len(recording.events))
 
 
 @pytest.mark.slow

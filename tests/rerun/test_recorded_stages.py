@@ -15,13 +15,10 @@ from rbank_es.events import (
     LmCalled,
     MemoriesConsolidated,
     MemoriesExtracted,
-    PolicyChoice,
-    PolicySet,
     RunJudged,
     RunStarted,
     ToolCalled,
 )
-from rbank_es.events.run_events import Purpose
 from rbank_es.extraction import consolidate
 from rbank_es.rerun.event_comparison import EventDifference
 from rbank_es.rerun.execution import Rerun, rerun
@@ -74,28 +71,7 @@ def of(kind: type, /, *fields: Any, **changes: Any) -> Change:
 # ---------------------------------------------------------------- scores
 
 
-def test_a_score_is_compared_where_the_right_answer_is_at_hand(scored: Bank, tmp_path: Path) -> None:
-    came = only(reruns(scored))
-    assert (came.difference, came.notes) == (None, ())
-    purposes = [event.purpose for event in recorded_run(scored, came.run).whole if isinstance(event, RunJudged)]
-    assert purposes == ["learning", "scoring"] and came.events == len(recorded_run(scored, came.run).whole)
-    [found] = differing(scored, tmp_path, of(RunJudged, "purpose", "scoring", verdict="success"))
-    assert (found.type, found.field, found.recorded, found.now) == (
-        "run_judged",
-        "verdict, character 0",
-        "'success'",
-        "'failure'",
-    )
-
-
-def test_without_the_right_answer_it_is_said_that_the_score_was_not_compared(scored: Bank) -> None:
-    other = msgspec.structs.replace(TASKS[0], gold_sparql="ASK {}")
-    for tasks in ((), (other,)):
-        came = only(reruns(scored, tasks=tasks))
-        assert came.identical and came.events == len(recorded_run(scored, came.run).whole) - 1
-        assert any("its score is not compared" in note and "--tasks" in note for note in came.notes)
-
-
+@pytest.mark.slow
 def test_a_verdict_by_the_right_answer_is_compared_like_a_score(tmp_path: Path) -> None:
     script = SCRIPT.replace("[[task.judge]]\nfields = { success = false", "[[task.sub]]\nfields = { success = false")
     with run_in(tmp_path, script, TASKS[:1], supervised=True) as bank:
@@ -105,15 +81,7 @@ def test_a_verdict_by_the_right_answer_is_compared_like_a_score(tmp_path: Path) 
         assert found.field.startswith("verdict")
 
 
-@pytest.mark.parametrize("purpose", ["learning", "scoring"])
-def test_verdicts_that_came_later_are_others(scored: Bank, tmp_path: Path, purpose: Purpose) -> None:
-    with retold(scored, tmp_path / "retold", lambda event: event) as bank:
-        run = runs_of(bank)[0]
-        facts: Any = {"purpose": purpose, "verdict": "success", "judge": "ann", "judge_version": "1", "kind": "human"}
-        bank.append(RunJudged(run=run, **facts))
-        assert only(reruns(bank)).identical
-
-
+@pytest.mark.slow
 def test_a_person_s_verdict_on_a_run_that_nobody_was_to_judge_is_none_of_the_loop_s(tmp_path: Path) -> None:
     with run_in(tmp_path, SCRIPT, TASKS[:1], judge="none", extract=False) as bank:
         run = runs_of(bank)[0]
@@ -227,6 +195,7 @@ def test_judging_that_came_to_nothing_is_compared_as_far_as_it_went(tmp_path: Pa
         assert (found.type, found.field.partition(",")[0]) == ("lm_called", "model")
 
 
+@pytest.mark.slow
 def test_a_model_that_failed_the_extractor_is_told_again_and_so_is_its_second_try(tmp_path: Path) -> None:
     script = SCRIPT.partition('[[task]]\nid = "again"')[0].replace(f"sparql={TOWER!r}", "sparql=''")
     script = script.replace(f'found = sparql_query({TOWER!r})\nprint(found["rows"])', "print(1)")
@@ -259,14 +228,7 @@ def test_a_loop_that_stopped_for_a_model_and_went_on_later_comes_out_the_same(tm
         assert (only(reruns(bank)).difference, only(reruns(bank)).notes) == (None, ())
 
 
-def test_a_policy_that_was_set_afterwards_changes_nothing(scored: Bank, tmp_path: Path) -> None:
-    with retold(scored, tmp_path / "retold", lambda event: event) as bank:
-        before = only(reruns(bank))
-        policies = (PolicyChoice(kind="consolidation", name="append", version=1),)
-        bank.append(PolicySet(policies=policies))
-        assert only(reruns(bank)) == before
-
-
+@pytest.mark.slow
 def test_another_s_events_in_between_change_nothing(tmp_path: Path) -> None:
     """What is learnt is weighed against the bank as it was then, not as it was when the run began."""
     settings, bank = scripted(tmp_path, SCRIPT), quick(tmp_path / "bank")

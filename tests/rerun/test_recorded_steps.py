@@ -12,8 +12,7 @@ from tests.sandbox.sandboxes import require_dspy
 require_dspy()
 from rbank_es.models.scripted_model import rendered  # noqa: E402
 from rbank_es.rerun.recorded_steps import recorded_keys, recorded_steps  # noqa: E402
-from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter  # noqa: E402
-from rbank_es.sandbox.step_outcome import ERROR, Measures, RecordedCall, RecordedStep  # noqa: E402
+from rbank_es.sandbox.step_outcome import ERROR, RecordedCall  # noqa: E402
 from tests.executors.runs import Setting, code  # noqa: E402
 
 
@@ -46,18 +45,6 @@ def test_steps_that_failed_fail_again_in_the_same_way(tmp_path: Path) -> None:
     steps = recorded_steps(made.events)
     assert [step.kind for step in steps] == ["error", "syntax", "refused", "final"]
     assert [ERROR + step.output for step in steps[:3]] == [step.output for step in result.steps[:3]]
-
-
-def test_a_step_is_played_with_what_was_measured(tmp_path: Path) -> None:
-    measures = Measures(stdout_chars=30_001, variables_n=3, variables_chars=99, variable_types={"str": 3})
-    steps = [
-        RecordedStep(code="x = 1", output="short", measures=measures),
-        RecordedStep(code="SUBMIT('A', '', {})", kind="final", output='{"answer": "A"}', measures=measures),
-    ]
-    made = Setting(tmp_path / "bank", [code(step.code) for step in steps])
-    made.run("rlm", lambda: RecordedInterpreter(steps))
-    assert [step.measures for step in recorded_steps(made.events)] == [measures] * 2
-    assert [step.stdout_chars for step in made.steps] == [30_001] * 2
 
 
 def test_a_run_that_died_is_played_as_far_as_it_came(tmp_path: Path) -> None:

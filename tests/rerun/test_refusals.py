@@ -20,7 +20,6 @@ from rbank_es.log.disk import System
 from rbank_es.rerun.execution import rerun
 from rbank_es.rerun.recorded_run import runs_of
 from rbank_es.sandbox import deno
-from tests.cli_runner import digest_of
 from tests.loop.loops import SCRIPT, TASKS
 from tests.rerun.banks import Change, changing, leaving_out, retold, run_in, shipped
 from tests.sandbox.sandboxes import require_dspy
@@ -131,14 +130,6 @@ def test_a_run_that_was_interrupted(one: Bank, tmp_path: Path) -> None:
 def test_code_that_ran_without_a_sandbox_is_not_run_again(tmp_path: Path) -> None:
     with run_in(tmp_path, SCRIPT, TASKS[:1], unsafe_local=True) as bank:
         assert "without a sandbox" in refusal(bank, live_sandbox=True)
-
-
-def test_a_refusal_leaves_nothing_behind(one: Bank, tmp_path: Path) -> None:
-    before = digest_of(Path(one.place))
-    with retold(one, tmp_path / "retold", changing(ToolCalled, previews=("arguments",))) as bank:
-        refusal(bank, into=tmp_path / "again")
-    assert digest_of(Path(one.place)) == before
-    assert not (tmp_path / "again").exists()
 
 
 @pytest.mark.parametrize("writes", range(11))

@@ -244,6 +244,7 @@ def test_what_may_be_right_is_no_suspicion(where: str, source: Source) -> None:
     assert "class_mismatch" not in codes
 
 
+@pytest.mark.slow
 def test_large_queries_are_checked_in_time(source: Source) -> None:
     """Many groups, many facts of one node, deep nesting."""
     many = "SELECT * { " + "?x ex:barks ?y ; ex:wheels ?w . " * 450 + "}"

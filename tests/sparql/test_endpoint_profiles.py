@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.errors import BadInput
-from rbank_es.sparql.endpoint_profiles import LOCAL, Profile, names, profile_named
-from rbank_es.sparql.guard import Surroundings, check
+from rbank_es.sparql.endpoint_profiles import LOCAL, names, profile_named
 from rbank_es.sparql.lint import CODES
 
 GOOD = """
@@ -44,20 +43,6 @@ def test_a_shipped_profile_is_whole(name: str) -> None:
     assert profile.notes
     assert all("://" in namespace for namespace in profile.prefixes.values())
     assert name in names()
-
-
-def test_a_file_is_read(tmp_path: Path) -> None:
-    profile = profile_named(written(tmp_path, GOOD))
-    assert profile == profile_named(str(tmp_path / "lab.toml"))
-    assert profile == Profile(
-        name="lab",
-        url="https://lab.example/sparql",
-        timeout_s=5,
-        notes="Small.",
-        prefixes={"lab": "https://lab.example/ns#"},
-        refuses={"graph_scan": "name the graph"},
-    )
-    assert check("ASK { ?s lab:p ?o }", Surroundings(prefixes={}, profile=profile), 1).added_prefixes == ("lab",)
 
 
 @pytest.mark.parametrize("url", ["ftp://x/sparql", "file:///etc/passwd", "http://", "https://[bad/"])

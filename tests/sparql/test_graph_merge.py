@@ -35,7 +35,6 @@ ONE, TWO = "FROM <http://example.org/one> ", "FROM <http://example.org/two> "
 NAMED = "FROM NAMED <http://example.org/one> "
 P = "PREFIX e: <http://example.org/> "
 COUNT, SUM = "SELECT (COUNT(*) AS ?n) ", "SELECT (SUM(?w) AS ?n) "
-WATTS = "{ ?s e:watt ?w }"
 
 
 @pytest.fixture(scope="module", params=["trig", "directory"])
@@ -69,41 +68,6 @@ def number(engine: QueryEngine, query: str) -> str:
     [[cell]] = engine.run(P + query, "select", Caps(), dataset).rows
     assert cell is not None
     return cell.value
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        (COUNT + WATTS, "3"),
-        (SUM + WATTS, "67"),
-        (COUNT + "{ ?s a e:Lamp ; e:watt ?w }", "3"),
-        (COUNT + "{ ?s e:name 'hall' }", "1"),
-        (COUNT + ONE + TWO + WATTS, "3"),
-        (SUM + TWO + ONE + WATTS, "67"),
-        (SUM + ONE + WATTS, "47"),
-        (SUM + ONE + ONE + WATTS, "47"),
-        (COUNT + ONE + TWO + "{ ?s e:name ?name }", "1"),
-        (COUNT + ONE + TWO + "{ GRAPH ?g { ?s ?p ?o } }", "0"),
-        (COUNT + ONE + TWO + NAMED + "{ GRAPH ?g { ?s e:watt ?w } }", "2"),
-        (SUM + ONE + TWO + NAMED + WATTS, "67"),
-        (COUNT + NAMED + WATTS, "0"),
-        (COUNT + "{ GRAPH ?g { ?s e:watt ?w } }", "5"),
-        (SUM + "{ GRAPH e:two { ?s e:watt ?w } }", "67"),
-        ("SELECT (COUNT(DISTINCT ?g) AS ?n) { GRAPH ?g { ?s ?p ?o } }", "2"),
-    ],
-)
-def test_each_triple_counts_once_however_many_graphs_it_stands_in(
-    engine: QueryEngine, query: str, expected: str
-) -> None:
-    assert number(engine, query) == expected
-
-
-def test_another_set_of_graphs_is_another_merge_and_the_default_graph_stays_what_it_is(engine: QueryEngine) -> None:
-    for _ in range(2):
-        assert number(engine, COUNT + ONE + TWO + WATTS) == "3"
-        assert number(engine, SUM + ONE + TWO + NAMED + "{ GRAPH e:one { ?s e:watt ?w } }") == "47"
-        assert number(engine, "SELECT (COUNT(DISTINCT ?g) AS ?n) { GRAPH ?g { ?s e:watt ?w } }") == "2"
-        assert number(engine, COUNT + WATTS) == "3"
 
 
 def test_what_the_schema_counts_is_what_a_query_counts(source: Source) -> None:

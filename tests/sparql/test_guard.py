@@ -419,6 +419,7 @@ def test_more_tokens_than_a_parser_should_read_are_refused() -> None:
     assert refusal(f"ASK {{ ?s ?p {'9' * 5_000} }}").code == "syntax"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "most", "said"),
     [

@@ -19,7 +19,7 @@ from rbank_es.errors import QueryFailed
 from rbank_es.sparql.engines.local import LocalEngine, Request, Response, WorkerGone, WorkerTimeout, receive, send
 from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
-from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form
+from rbank_es.sparql.results import Answer, Cell, Form
 from tests.processes import alone
 from tests.sparql.fault_server import fault_server, says
 
@@ -89,22 +89,14 @@ def test_rows_hold_iris_blank_nodes_and_literals_as_they_are_written_and_nothing
     assert answer.truncated == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pattern", "boolean"), [(f"<{E}a> ?p ?o", True), (f"<{E}nobody> ?p ?o", False)])
 def test_yes_and_no(either: QueryEngine, pattern: str, boolean: bool) -> None:
     answer = ask(either, f"ASK {{ {pattern} }}", "ask")
     assert (answer.form, answer.boolean, answer.rows) == ("ask", boolean, ())
 
 
-@pytest.mark.parametrize(
-    ("form", "query"),
-    [("construct", f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ ?s <{E}q> ?o ; ?p ?o }}"), ("describe", f"DESCRIBE <{E}c>")],
-)
-def test_triples_are_rows_of_three(either: QueryEngine, form: Form, query: str) -> None:
-    answer = ask(either, query, form)
-    assert (answer.form, answer.variables) == (form, TRIPLE)
-    assert sorted(row[2].value for row in answer.rows if row[2]) == [E + "d", E + "e"]
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "truncated"), [(2_999, "rows"), (3_000, ""), (3_001, "")])
 def test_truncated_is_true_to_fact(either: QueryEngine, rows: int, truncated: str) -> None:
     answer = ask(either, f"SELECT ?o {{ ?s <{E}number> ?o }}", rows=rows)
@@ -118,15 +110,6 @@ def test_bytes_and_values_are_bounded(either: QueryEngine) -> None:
     clipped = ask(either, f"SELECT ?o {{ VALUES ?o {{ '{'x' * 500}' 'y' }} }}", cell_chars=100)
     assert sorted(len(row[0].value) for row in clipped.rows if row[0]) == [1, 100]
     assert clipped.clipped == 1
-
-
-def test_the_default_graph_is_all_graphs_unless_from_names_some(either: QueryEngine) -> None:
-    everything = f"SELECT ?o {{ <{E}c> <{E}q> ?o }}"
-    assert {row[0].value for row in ask(either, everything).rows if row[0]} == {E + "d", E + "e"}
-    some = everything.replace("{", f"FROM <{E}graph> {{", 1)
-    assert [row[0].value for row in ask(either, some).rows if row[0]] == [E + "d"]
-    named = f"SELECT ?g {{ GRAPH ?g {{ <{E}c> <{E}q> <{E}e> }} }}"
-    assert [row[0].value for row in ask(either, named).rows if row[0]] == [E + "other"]
 
 
 def test_from_a_file_reads_nothing(either: QueryEngine, tmp_path: Path) -> None:
@@ -151,15 +134,6 @@ def test_where_a_query_is_wrong_is_told(engine: LocalEngine) -> None:
 def test_what_the_engine_has_not_is_told_as_a_query_that_is_wrong(engine: LocalEngine) -> None:
     failed = failure(engine, "SELECT (<http://www.w3.org/2001/XMLSchema#int>('1') AS ?x) {}")
     assert (failed.code, "XMLSchema#int" in failed.message) == ("bad_query", True)
-
-
-def test_the_worker_is_kept_from_query_to_query(engine: LocalEngine) -> None:
-    works(engine)
-    pid = engine.worker_pid
-    assert works(engine)
-    failure(engine, "SELECT * {")
-    assert works(engine)
-    assert engine.worker_pid == pid
 
 
 def test_a_query_that_takes_too_long_is_killed_and_the_next_one_works(engine: LocalEngine) -> None:
@@ -202,16 +176,6 @@ def test_a_worker_that_is_killed_amid_a_query_is_told_as_want_of_memory(engine: 
     threading.Timer(0.2, os.kill, (engine.worker_pid, signal.SIGKILL)).start()
     assert failure(engine, FOREVER).code == "out_of_memory"
     assert works(engine)
-
-
-def test_a_graph_that_can_not_be_loaded_is_told_each_time(tmp_path: Path) -> None:
-    engine = LocalEngine(tmp_path / "graph.nq")
-    assert failure(engine, "ASK {}").code == "engine_failed"
-    (tmp_path / "graph.nq").write_text("this is no graph")
-    assert "load" in failure(engine, "ASK {}").message
-    (tmp_path / "graph.nq").write_text(QUADS)
-    assert works(engine)
-    engine.close()
 
 
 def test_a_start_that_takes_too_long_is_given_up(quads: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,17 +419,6 @@ def wait_until_gone(pid: int) -> None:
     while exists(pid):
         assert time.monotonic() < end, f"process {pid} is still there"
         time.sleep(0.02)
-
-
-def test_a_query_gets_the_same_answer_of_every_worker_blank_nodes_included(quads: Path, engine: LocalEngine) -> None:
-    query = f"SELECT ?s ?o {{ ?s <{E}p> ?o }}"
-    first = ask(engine, query)
-    assert any(cell is not None and cell.value == "x" for row in first.rows for cell in row)
-    another = LocalEngine(quads)
-    try:
-        assert ask(another, query).rows == first.rows
-    finally:
-        another.close()
 
 
 def test_rdflib_answers_from_no_graph_that_could_not_be_loaded(tmp_path: Path) -> None:

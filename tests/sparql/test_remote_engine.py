@@ -16,7 +16,7 @@ from rbank_es.sparql.engines.endpoint import readable
 from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.engines.remote import RemoteEngine
 from rbank_es.sparql.engines.retry import retry_after_s
-from rbank_es.sparql.results import TRIPLE, Answer, Cell, Form
+from rbank_es.sparql.results import Answer, Cell, Form
 from tests.sparql.fault_server import GOOD, GOOD_XML, HEAD, JSON, ROW, XML
 
 URL = "http://endpoint.example/sparql"
@@ -92,34 +92,6 @@ class Pieces(httpx.SyncByteStream):
 # ---------------------------------------------------------------- what is sent
 
 
-@pytest.mark.parametrize(("filler", "method"), [("x" * 1_000, "GET"), ("x" * 2_000, "POST"), ("ü" * 500, "POST")])
-def test_a_query_that_is_long_as_it_is_sent_goes_by_post(filler: str, method: str) -> None:
-    endpoint = Endpoint(ok())
-    query = f"SELECT * {{}} # & + {filler}"
-    endpoint.run(query)
-    (request,) = endpoint.asked
-    assert request.method == method
-    if method == "POST":
-        assert request.headers["content-type"] == "application/x-www-form-urlencoded"
-        assert httpx.QueryParams(request.content.decode())["query"] == query
-        assert str(request.url) == URL
-
-
-@pytest.mark.parametrize(
-    ("form", "accept"),
-    [
-        ("select", "application/sparql-results+json, application/sparql-results+xml;q=0.5"),
-        ("ask", "application/sparql-results+json, application/sparql-results+xml;q=0.5"),
-        ("construct", "application/n-triples, text/turtle;q=0.8"),
-        ("describe", "application/n-triples, text/turtle;q=0.8"),
-    ],
-)
-def test_what_is_accepted_depends_on_the_form(form: Form, accept: str) -> None:
-    endpoint = Endpoint(status(400))
-    endpoint.failure(form=form)
-    assert endpoint.asked[0].headers["accept"] == accept
-
-
 def test_the_user_agent_names_the_release_and_whom_to_write_to() -> None:
     endpoint = Endpoint(ok(), contact="mailto:me@example.org")
     endpoint.run()
@@ -177,34 +149,6 @@ def test_credentials_are_sent_and_never_shown() -> None:
 
 
 # ---------------------------------------------------------------- what is read
-
-
-@pytest.mark.parametrize(
-    ("body", "media"),
-    [
-        (GOOD, JSON),
-        (GOOD, "application/json; charset=utf-8"),
-        (GOOD, "text/plain"),
-        (GOOD, ""),
-        (b"\xef\xbb\xbf\n " + GOOD, JSON),
-        (GOOD_XML, XML),
-        (GOOD_XML, "text/xml"),
-        (GOOD_XML, JSON),
-        (GOOD, XML),
-    ],
-)
-def test_results_are_read_as_what_they_are(body: bytes, media: str) -> None:
-    answer = Endpoint(ok(body, media)).run()
-    assert (answer.form, answer.variables, answer.rows, answer.truncated) == ("select", ("x",), ((ONE,),), "")
-
-
-@pytest.mark.parametrize("media", [NT, "text/turtle", "text/plain", ""])
-@pytest.mark.parametrize("form", ["construct", "describe"])
-def test_graphs_are_read_as_rows_of_three(form: Form, media: str) -> None:
-    answer = Endpoint(ok(b'<http://e.org/a> <http://e.org/p> "one" .\n', media)).run(form=form)
-    row = (Cell("iri", "http://e.org/a"), Cell("iri", "http://e.org/p"), ONE)
-    assert (answer.form, answer.variables, answer.rows) == (form, TRIPLE, (row,))
-    assert Endpoint(ok(b"", media or NT)).run(form=form).rows == ()
 
 
 def test_compressed_bodies_are_read() -> None:
@@ -311,16 +255,6 @@ def test_no_more_is_read_than_the_rows_that_may_be_kept_and_one() -> None:
         assert (len(answer.rows), answer.truncated) == (3, "rows")
 
 
-def test_at_the_cap_of_bytes_the_whole_rows_before_it_are_the_answer() -> None:
-    answer = Endpoint(ok(many(1_000))).run(rows=10_000, size_bytes=2_000)
-    assert answer.truncated == "bytes"
-    assert answer.rows == ((ONE,),) * len(answer.rows)
-    assert 40 < len(answer.rows) < 60
-    lines = "".join(f"<a:{n}> <b:b> <c:c> .\n" for n in range(1_000)).encode()
-    graph = Endpoint(ok(lines, NT)).run(form="construct", rows=10_000, size_bytes=2_000)
-    assert (graph.truncated, len(graph.rows) > 10) == ("bytes", True)
-
-
 ENDLESS_HEAD = b'{"head": {"vars": ["x"' + b', "y"' * 2_000
 ENDLESS_VALUE = HEAD + ROW.replace(b"one", b"x" * 9_000)
 
@@ -348,13 +282,6 @@ def test_a_body_without_one_row_up_to_the_cap_of_bytes_is_no_empty_answer(
     failed = Endpoint(packed).failure(form=form, size_bytes=4_000)
     assert (failed.code, "not one whole row" in failed.message) == ("too_large", True)
     assert "select less" in failed.hint
-
-
-def test_a_body_of_exactly_the_cap_is_whole() -> None:
-    body = GOOD + b" " * 500
-    assert Endpoint(ok(body)).run(size_bytes=len(body)).truncated == ""
-    cut = Endpoint(ok(body)).run(size_bytes=len(body) - 1)
-    assert (cut.truncated, cut.rows) == ("bytes", ((ONE,),))
 
 
 def test_long_values_are_clipped_and_counted() -> None:
@@ -398,13 +325,6 @@ def test_an_endpoints_message_is_shortened_and_shows_no_markup_and_no_control_ch
     assert len(long.message) < limits.ENDPOINT_MESSAGE_CHARS + 60
 
 
-@pytest.mark.parametrize("code", [429, 502, 503, 504])
-def test_a_call_that_was_turned_away_is_tried_again_after_one_second_then_two(code: int) -> None:
-    endpoint = Endpoint(status(code), status(code), ok())
-    assert endpoint.run().rows == ((ONE,),)
-    assert endpoint.slept == [1.0, 2.0]
-
-
 @pytest.mark.parametrize(
     ("code", "expected"), [(429, "too_many_requests"), (502, "endpoint_error"), (503, "endpoint_error")]
 )
@@ -420,13 +340,6 @@ def test_an_agent_that_can_not_wait_is_told_what_to_do_about_too_many_requests()
     hint = Endpoint(status(429)).failure().hint
     assert "wait" not in hint
     assert all(way in hint for way in ("go on with what you have", "the same query", "fewer and larger queries"))
-
-
-def test_the_endpoint_says_how_long_to_wait() -> None:
-    date = "Wed, 02 Jan 2030 03:04:12 GMT"
-    endpoint = Endpoint(status(429, retry_after="5"), status(503, retry_after=date), ok())
-    assert endpoint.run().rows == ((ONE,),)
-    assert endpoint.slept == [5.0, 7.0]
 
 
 def test_nobody_waits_longer_than_the_limit_or_past_the_deadline() -> None:
@@ -500,32 +413,7 @@ def test_the_deadline_holds_between_two_pieces() -> None:
     assert endpoint.now <= 6
 
 
-def test_the_times_that_the_transport_is_given() -> None:
-    endpoint = Endpoint(status(503), ok())
-    endpoint.run(timeout_s=3)
-    first, second = (request.extensions["timeout"] for request in endpoint.asked)
-    assert (first["connect"], second["connect"], second["write"]) == (3, 2, 2)
-    # Once the answer has begun, the next piece must come within the limit of reading.
-    assert second["read"] == 2
-    before: list[float] = []
-    long = Endpoint(lambda request: before.append(request.extensions["timeout"]["read"]) or ok()(request))
-    long.run(timeout_s=100)
-    times = long.asked[0].extensions["timeout"]
-    assert (times["connect"], before, times["read"]) == (limits.ENDPOINT_CONNECT_S, [100], limits.ENDPOINT_READ_S)
-
-
 # ---------------------------------------------------------------- redirects
-
-
-@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
-@pytest.mark.parametrize("location", ["/new?query=1", "http://endpoint.example:80/new?query=1"])
-def test_a_redirect_within_the_endpoint_is_followed(code: int, location: str) -> None:
-    endpoint = Endpoint(status(code, location=location), ok(), url="http://me:s3cret@endpoint.example/sparql")
-    assert endpoint.run().rows == ((ONE,),)
-    second = endpoint.asked[1]
-    assert (second.method, second.url.raw_path) == ("GET", b"/new?query=1")
-    assert second.headers["accept"] == endpoint.asked[0].headers["accept"]
-    assert second.headers["authorization"] == endpoint.asked[0].headers["authorization"]
 
 
 @pytest.mark.parametrize(("code", "method"), [(301, "POST"), (302, "POST"), (303, "GET"), (307, "POST"), (308, "POST")])
@@ -564,14 +452,6 @@ def test_redirects_are_bounded() -> None:
 
 
 # ---------------------------------------------------------------- the engine
-
-
-def test_a_closed_engine_opens_again_when_used() -> None:
-    endpoint = Endpoint(ok())
-    endpoint.run()
-    endpoint.engine.close()
-    endpoint.engine.close()
-    assert endpoint.run().rows == ((ONE,),)
 
 
 def test_an_endpoint_has_one_request_at_a_time() -> None:

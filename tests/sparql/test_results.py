@@ -171,14 +171,6 @@ def fed(kind: type[Body], data: bytes, step: int = 10**6) -> Body:
 
 
 @each_kind
-@pytest.mark.parametrize("step", [1, 2, 7, 10**6])
-def test_a_body_is_the_same_in_whatever_pieces_it_comes(kind: type[Body], data: bytes, step: int) -> None:
-    body = fed(kind, data, step)
-    assert body.whole_rows == 3
-    assert body.finish() == WHOLE
-
-
-@each_kind
 def test_wherever_a_body_is_cut_it_can_not_seem_whole_and_has_the_rows_before_the_cut(
     kind: type[Body], data: bytes
 ) -> None:
@@ -253,23 +245,3 @@ def test_triples_that_were_cut_are_those_before_the_cut_and_no_name_is_shortened
     for cut in range(len(TURTLE) - 2):
         part = triples("turtle", TURTLE[:cut]).part().rows
         assert part == whole[: len(part)]
-
-
-@pytest.mark.parametrize(
-    ("syntax", "data"), [("n-triples", TRIPLES), ("turtle", b'<http://e.org/a> <http://e.org/p> "x" , <y> .\n')]
-)
-def test_triples_that_end_amid_a_statement_are_refused(syntax: str, data: bytes) -> None:
-    for cut in range(1, len(data.splitlines(keepends=True)[0]) - 2):
-        with pytest.raises(NotResults):
-            triples(syntax, data[:cut]).finish()
-
-
-def test_what_the_log_holds_is_read_in_later_releases() -> None:
-    text = (
-        '{"head":{"vars":["subject","predicate","object"]},"results":{"bindings":[{"subject":{"type":"bnode",'
-        '"value":"b"},"predicate":{"type":"uri","value":"http://e.org/p"},"object":{"type":"literal","value":"v",'
-        '"xml:lang":"en"}}]},"form":"construct","truncated":"rows","clipped":2}'
-    )
-    row = (Cell("bnode", "b"), Cell("iri", "http://e.org/p"), Cell("literal", "v", "en"))
-    assert to_json(from_json(text)) == text
-    assert from_json(text) == Answer(form="construct", variables=TRIPLE, rows=(row,), truncated="rows", clipped=2)

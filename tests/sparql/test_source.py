@@ -14,9 +14,8 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, BadOntology, QueryFailed, QueryRefused
 from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
-from rbank_es.sparql.parser.parsed_query import parse_query
-from rbank_es.sparql.results import Answer, Cell, Form
-from rbank_es.sparql.source import Source, dataset_of, open_source
+from rbank_es.sparql.results import Answer, Form
+from rbank_es.sparql.source import Source, open_source
 from tests.effort import examples
 from tests.sparql.fault_server import GOOD, FaultServer, fault_server, says
 
@@ -162,19 +161,6 @@ def test_whatever_is_asked_either_it_is_refused_or_it_reaches_the_engine_as_it_w
         assert not any(word in bare for word in ("SERVICE", "LOAD", "INSERT", "DROP", "file:"))
 
 
-def test_the_engine_gets_the_checked_query_the_rows_and_the_time(recorded: Source, recorder: Recorder) -> None:
-    checked, _ = recorded.query("SELECT ?n { ?s e:number ?n }", rows=7, timeout_s=5)
-    ((query, form, caps),) = recorder.seen
-    assert (query, form) == (checked.query, "select")
-    assert "PREFIX e: <http://example.org/>" in query
-    assert "LIMIT 8" in query
-    assert (caps.rows, caps.timeout_s) == (7, 5)
-    recorded.query("SELECT ?n { ?s e:number ?n } LIMIT 3")
-    assert (recorder.seen[1][2].rows, recorder.seen[1][2].timeout_s) == (3, limits.QUERY_TIME_S)
-    recorded.close()
-    assert recorder.closed == 1
-
-
 def test_the_time_limit_covers_the_guard_too(recorded: Source, recorder: Recorder) -> None:
     recorded.query("SELECT ?n { ?s e:number ?n }", timeout_s=5)
     assert 0 < recorder.seen[0][2].spent_s < 5
@@ -191,25 +177,6 @@ def test_rows_out_of_range_never_reach_the_engine(rows: int, recorded: Source, r
 
 
 # ---------------------------------------------------------------- answers of a local ontology
-
-
-@pytest.mark.parametrize(
-    ("limit", "rows", "returned", "truncated"),
-    [
-        ("", 100, 50, ""),
-        ("", 50, 50, ""),
-        ("", 49, 49, "rows"),
-        ("LIMIT 10", 100, 10, ""),
-        ("LIMIT 10", 10, 10, ""),
-        ("LIMIT 10", 9, 9, "rows"),
-        ("LIMIT 0", 100, 0, ""),
-    ],
-)
-def test_truncated_says_whether_the_query_has_more_than_was_given(
-    limit: str, rows: int, returned: int, truncated: str, source: Source
-) -> None:
-    _, answer = source.query(f"SELECT ?n {{ ?s e:number ?n }} {limit}", rows=rows)
-    assert (len(answer.rows), answer.truncated) == (returned, truncated)
 
 
 def test_a_limit_of_the_query_on_solutions_holds_for_a_graph(source: Source) -> None:
@@ -233,45 +200,7 @@ def test_a_local_source_knows_its_ontology(source: Source, ontology: Ontology) -
 E1 = "http://e.org/"
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("SELECT * FROM <e:g> {}", Dataset(("e:g",))),
-        ("select * from named <e:g> {}", Dataset((), ("e:g",))),
-        (
-            "PREFIX e: <http://e.org/> ASK FROM e:a FROM NAMED e:b FROM <e:c> {}",
-            Dataset((E1 + "a", "e:c"), (E1 + "b",)),
-        ),
-        ("BASE <http://e.org/> CONSTRUCT WHERE { ?s ?p ?o }", Dataset()),
-        ("BASE <http://e.org/> DESCRIBE ?s FROM <a> FROM <b> { ?s ?p ?o }", Dataset((E1 + "a", E1 + "b"))),
-        ("SELECT ?from { ?from <http://e.org/from> 'FROM <g>' } # FROM <g>", Dataset()),
-        ("PREFIX from: <http://e.org/> SELECT * { ?s from:from ?o }", Dataset()),
-    ],
-)
-def test_the_graphs_after_from_are_found_by_token(query: str, expected: Dataset) -> None:
-    assert dataset_of(parse_query(query).tree) == expected
-
-
 # ---------------------------------------------------------------- endpoints
-
-
-def test_an_endpoint_is_asked_nothing_but_the_queries(server: FaultServer, void: Path) -> None:
-    source = open_source(endpoint=server.url + "/sparql", void=void, contact="me@example.org")
-    assert server.asked == []
-    checked, answer = source.query("SELECT ?x { ?x e:number ?n }")
-    assert answer.rows == ((Cell("literal", "one"),),)
-    (asked,) = server.asked
-    assert asked.query == checked.query
-    assert asked.headers["user-agent"].endswith("(me@example.org)")
-    source.close()
-
-
-def test_without_a_void_file_nothing_is_known_of_an_endpoint_and_any_term_goes(server: FaultServer) -> None:
-    source = open_source(endpoint=server.url + "/sparql")
-    assert (source.kind, source.id, source.schema, source.ontology) == ("remote", "127.0.0.1", None, None)
-    source.query("SELECT ?x FROM <http://e.org/g> { ?x <http://e.org/anything> ?n }")
-    assert "FROM <http://e.org/g>" in server.asked[0].query
-    source.close()
 
 
 def test_a_void_file_gives_schema_prefixes_and_terms(server: FaultServer, void: Path) -> None:
@@ -282,23 +211,6 @@ def test_a_void_file_gives_schema_prefixes_and_terms(server: FaultServer, void: 
         source.query("SELECT ?x { ?x <http://example.org/nubmer> ?n }")
     assert (refused.value.code, "number" in refused.value.hint + refused.value.message) == ("unknown_term", True)
     assert server.asked == []
-
-
-def test_what_a_profile_says_is_slow_is_not_sent(server: FaultServer, tmp_path: Path) -> None:
-    profile = tmp_path / "mine.toml"
-    profile.write_text(
-        f'name = "mine"\nurl = "{server.url}/sparql"\ntimeout_s = 7\n[refuses]\nunbound_predicate = "name it"\n'
-        '[prefixes]\nmine = "http://mine.example/"\n'
-    )
-    source = open_source(endpoint=str(profile))
-    assert source.id == "mine"
-    with pytest.raises(QueryRefused) as refused:
-        source.query("SELECT * { ?s ?p ?o }")
-    assert (refused.value.code, refused.value.hint) == ("slow_here", "name it")
-    assert server.asked == []
-    source.query("SELECT ?x { ?x mine:number ?n }")
-    assert "PREFIX mine: <http://mine.example/>" in server.asked[0].query
-    source.close()
 
 
 def test_the_credentials_of_an_endpoint_are_nowhere_in_what_is_shown(server: FaultServer) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.errors import QueryRefused
 from rbank_es.sparql.parser.tokens import tokenise
 
@@ -41,11 +40,3 @@ def test_what_is_no_token_is_refused_with_place_and_hint(text: str, line: int, c
         tokenise(text)
     assert (refused.value.code, refused.value.line, refused.value.column) == ("syntax", line, column)
     assert hint in refused.value.hint
-
-
-def test_a_text_over_the_limit_is_not_read() -> None:
-    longest = "#" * limits.QUERY_TEXT_CHARS
-    assert tokenise(longest)[0].between == longest
-    with pytest.raises(QueryRefused) as refused:
-        tokenise(longest + "#")
-    assert refused.value.code == "too_long"

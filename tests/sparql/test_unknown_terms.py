@@ -27,34 +27,6 @@ def refusal(query: str, surroundings: Surroundings = LOCAL) -> QueryRefused:
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    [
-        "?x ex:encode ?y",
-        "?x ex:name/ex:encode ?y",
-        "?x ^(ex:name|ex:encode)+ ?y",
-        "?x !(ex:name|^ex:encode) ?y",
-        "?x a ex:Gene ; ex:name [ ex:encode ?y ]",
-        "?x ex:name (1 [ ex:encode ?y ])",
-        "OPTIONAL { ?x ex:encode ?y }",
-        "{ ?x ex:name ?y } UNION { ?x ex:encode ?y }",
-        "?x ex:name ?y MINUS { ?x ex:encode ?y }",
-        "?x ex:name ?y FILTER(?y = 1 || !EXISTS { ?x ex:encode ?y })",
-        "?x ex:name ?y FILTER NOT EXISTS { ?x ex:encode ?y }",
-        "BIND(EXISTS { ?x ex:encode ?y } AS ?z)",
-        "{ SELECT ?x { ?x ex:encode ?y } }",
-        "{ SELECT (COUNT(?x) AS ?n) { ?x ex:name ?y } HAVING (EXISTS { ?x ex:encode ?y }) }",
-        "GRAPH ?g { ?x ex:encode ?y }",
-    ],
-)
-def test_an_unknown_predicate_is_found_wherever_it_stands(pattern: str) -> None:
-    error = refusal(f"SELECT * {{ {pattern} }}")
-    assert "ex:encode (no property here)" in error.message
-    assert "ex:encodes" in error.hint
-    assert error.line == 1
-    assert error.column == f"SELECT * {{ {pattern} }}".index("ex:encode") + 1
-
-
-@pytest.mark.parametrize(
     ("pattern", "unknown"),
     [
         ("?x a ex:Proteins", True),

@@ -57,14 +57,6 @@ def box(bank: Bank) -> Iterator[Toolbox]:
         yield made
 
 
-@pytest.mark.parametrize("name", ["uri", "iri", "cls", "class_name", "x"])
-def test_one_unknown_name_is_the_one_parameter_that_is_missing(name: str) -> None:
-    meant = LOOK.meant((), {name: "lt:Light", "limit": 2})
-    assert meant == (name, "resource") and meant is not None
-    assert LOOK.bound((), {name: "lt:Light", "limit": 2}, meant) == {"resource": "lt:Light", "limit": 2}
-    assert meant.note == f"{name} was taken as resource"
-
-
 AMBIGUOUS: list[tuple[CallForm, dict[str, Any], str]] = [
     (LOOK, {"resource": "lt:Light", "uri": "lt:Buoy"}, "nothing is missing"),
     (LOOK, {"uri": "lt:Light", "iri": "lt:Buoy"}, "two unknown names"),
@@ -131,23 +123,6 @@ def test_a_refusal_has_a_call_that_works_here(box: Toolbox, tool: str, arguments
 
 
 CALL = re.compile(r"\b(?:sparql|ctx|mem|g|memory)_[a-z]+\([^()]*\)")
-
-
-def test_a_next_step_can_be_called_as_it_is_written(box: Toolbox) -> None:
-    """A model copies it, names and values: a word in the place of a value was taken for a parameter's name."""
-    calls = [
-        ("sparql_schema", {}),
-        ("sparql_query", {"query": "SELECT * { ?light a lt:Lighthouse }"}),
-        ("memory_schema", {}),
-        ("memory_query", {"query": "SELECT * { ?a ?b ?c }"}),
-    ]
-    seen = 0
-    for tool, arguments in calls:
-        for written in CALL.findall(box.call(tool, arguments).get("next", "")):
-            seen += 1
-            name, named = named_call(written, {}, box.functions)
-            assert box.call(name, named)["ok"], written
-    assert seen >= 5
 
 
 def test_the_manual_has_examples_in_the_terms_of_the_source(bank: Bank, box: Toolbox) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rbank_es.bank import Bank
-from rbank_es.tools.runtime.store import Store
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.effort import examples
@@ -35,25 +32,6 @@ def handle(toolbox: Toolbox) -> dict[str, Any]:
 def test_a_peek_of_everything_is_bounded(toolbox: Toolbox, handle: dict[str, Any]) -> None:
     peek = toolbox.call("ctx_peek", {"ref": handle, "n": 10**9})
     assert size(peek) <= 1_000 and len(peek["text"]) > 700 and TEXT.startswith(peek["text"])
-
-
-@pytest.mark.parametrize("arguments", [{"start": -1, "end": 3}, {"start": 0, "end": -5}])
-def test_negative_offsets_are_refused_with_what_to_do(
-    toolbox: Toolbox, handle: dict[str, Any], arguments: dict[str, int]
-) -> None:
-    error = toolbox.call("ctx_slice", {"ref": handle, **arguments})["error"]
-    assert error["code"] == "bad_range" and "ctx_stats" in error["hint"]
-
-
-def test_find_can_be_continued(toolbox: Toolbox, handle: dict[str, Any]) -> None:
-    seen: list[int] = []
-    start = 0
-    for _ in range(4):
-        found = toolbox.call("ctx_find", {"ref": handle, "pattern": "fox", "start": start})
-        assert size(found) <= 1_000 and found["has_more"]
-        seen += [hit["start"] for hit in found["hits"]]
-        start = found["next_start"]
-    assert seen == [at for at in range(len(TEXT)) if TEXT.startswith("fox", at)][: len(seen)]
 
 
 def test_a_pattern_of_nothing_moves_on(toolbox: Toolbox, handle: dict[str, Any]) -> None:
@@ -98,11 +76,3 @@ def test_whatever_is_asked_every_answer_fits(
         result = toolbox.call(name, {"ref": ref.key, **arguments})
         assert size(result) <= cap_chars
         assert result["ok"] or result["error"]["hint"]
-
-
-def test_a_payload_of_the_bank_can_be_looked_into_by_a_later_run(tmp_path: Path) -> None:
-    with bank_at(tmp_path / "bank") as bank:
-        key = toolbox_for(session_for(bank)).call("put", {"content": TEXT[:19_000]})["key"]
-        assert Store(bank, "run-2").slice(key, 0, 6) == "line 0"
-    with Bank.open(tmp_path / "bank") as again:
-        assert toolbox_for(session_for(again)).call("ctx_peek", {"ref": key, "n": 6})["text"] == "line 0"

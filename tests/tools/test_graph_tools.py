@@ -7,30 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
-from rbank_es.events import ToolCalled
 from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.source import Source
 from rbank_es.tools.memory.proposal import query_of
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from tests.effort import examples
-from tests.tools.library import NAMESPACE, THINGS, TURTLE, LibraryTools, open_library
+from tests.tools.library import THINGS, TURTLE, LibraryTools, open_library
 from tests.tools.test_sparql_tools import endpoint_over
 from tests.tools.tool_sessions import types
-
-
-def test_the_statistics_are_those_of_the_schema(tools: LibraryTools, source: Source) -> None:
-    body = tools("g_stats")
-    assert source.schema is not None
-    assert body["triples"] == source.schema.triples
-    assert (body["classes"], body["instances"]) == (6, source.schema.individuals)
-    assert body["formalisms"] == ["RDFS", "OWL"]
-    assert {"uri": "rdfs:label", "triples": 15} in body["label_properties"]
 
 
 def test_classes_with_instances_come_first(tools: LibraryTools) -> None:
@@ -89,6 +78,7 @@ e:b5 a e:Bay ; rdfs:label "Two cities" .
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "uri"),
     [
@@ -113,14 +103,6 @@ def test_a_search_reads_names_as_a_bank_reads_items(bank: Bank, tmp_path: Path, 
 def test_a_class_or_property_is_named_without_its_accents_and_joints(bank: Bank, tmp_path: Path, name: str) -> None:
     tools = LibraryTools(bank, open_library(tmp_path, SPELLINGS))
     assert tools("g_describe", resource=name)["kind"] in ("class", "property")
-
-
-def test_what_has_all_words_comes_before_what_has_some(tools: LibraryTools) -> None:
-    assert tools("g_search", text="on tides")["hits"][0] == {
-        "uri": "t:tides",
-        "kind": "individual",
-        "label": "On Tides",
-    }
 
 
 def test_a_search_that_finds_nothing_says_what_to_try(tools: LibraryTools) -> None:
@@ -171,42 +153,8 @@ def noted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     opened.close()
 
 
-def test_what_the_ontology_notes_of_a_class_or_property_is_told(bank: Bank, noted: Source) -> None:
-    tools = LibraryTools(bank, noted)
-    assert tools("g_describe", resource="lib:pages")["notes"] == ["Plates are not counted."]
-    body = tools("g_describe", resource="lib:Work")
-    assert body["notes"] == ["Pamphlets too.", "An almanac."]
-    assert "notes_total" not in body
-    assert body["properties"]
-
-
 def test_a_thing_without_notes_has_no_field_for_them(bank: Bank, noted: Source) -> None:
     assert not {"notes", "notes_total"} & LibraryTools(bank, noted)("g_describe", resource="lib:wrote").keys()
-
-
-def test_notes_leave_room_for_the_rest_and_say_how_many_there_are(bank: Bank, noted: Source) -> None:
-    body = LibraryTools(bank, noted)("g_describe", resource="lib:title")
-    assert body["notes_total"] == 12
-    assert 1 <= len(body["notes"]) < 12
-    assert all(len(note) <= 240 and note.endswith("…") for note in body["notes"])
-    assert body["examples"]
-
-
-@pytest.mark.parametrize("chars", range(150, 800, 13))
-def test_of_the_first_note_is_shown_what_has_room(bank: Bank, noted: Source, chars: int) -> None:
-    found = PropertyInfo(iri=NAMESPACE + "x", label="x", domains=(Bound(iri=f"http://x/{'y' * chars}", source="rdfs"),))
-    found = msgspec.structs.replace(found, notes=("word " * 40, "second"))
-    tools = LibraryTools(bank, endpoint_over(noted, Schema(properties=(found,))))
-    body = tools("sparql_peek", resource=found.iri, output_mode="schema", related_memories=False)
-    assert body["notes"][0].startswith("word word")
-    assert body.get("notes_total", 2) == 2
-
-
-def test_a_cut_in_notes_is_recorded_as_one(bank: Bank, noted: Source) -> None:
-    tools = LibraryTools(bank, noted)
-    tools("g_describe", resource="lib:title")
-    tools("g_describe", resource="lib:Person")
-    assert [event.truncated for event in bank.events() if isinstance(event, ToolCalled)] == [True, False]
 
 
 def test_the_schema_of_an_endpoint_tells_notes_too(bank: Bank, noted: Source) -> None:
@@ -250,27 +198,12 @@ def test_notes_of_any_number_and_wording_stay_within_the_cap(
         assert len(body.get("notes", ())) <= notes
 
 
-def test_an_individual_is_described_in_both_directions(tools: LibraryTools) -> None:
-    body = tools("g_describe", resource="t:tides")
-    assert {"uri": "lib:pages", "n": 1, "value": 120} in body["properties"]
-    incoming = {row["uri"]: row["n"] for row in body["incoming"]}
-    assert incoming == {"lib:wrote": 2, "lib:loanOf": 1}
-
-
 def test_a_thing_without_a_class_is_described_too(tools: LibraryTools) -> None:
     assert tools("g_describe", resource=f"<{THINGS}bindery>")["properties"][0]["value"] == "A thing without a class"
 
 
 def test_what_no_triple_names_is_unknown(tools: LibraryTools) -> None:
     assert tools.fails("g_describe", resource="t:nobody")["code"] == "unknown_resource"
-
-
-def test_a_sample_has_instances_of_subclasses_unless_told_otherwise(tools: LibraryTools) -> None:
-    deep = {row["uri"]: row["properties"] for row in tools("g_sample", cls="lib:Book")["instances"]}
-    assert deep.keys() == {"t:tides", "t:stars", "t:coast"}
-    assert deep["t:coast"]["rdf:type"] == "lib:Atlas"
-    flat = tools("g_sample", cls="lib:Book", subclasses=False)["instances"]
-    assert {row["uri"] for row in flat} == {"t:tides", "t:stars"}
 
 
 def test_a_query_gives_a_handle_and_leaves_memory_alone(bank: Bank, tools: LibraryTools) -> None:

@@ -13,13 +13,12 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
-from rbank_es.events import NoteLogged, RunStarted, ToolCalled
+from rbank_es.events import NoteLogged, RunStarted
 from rbank_es.limits import tool_limits
 from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolPolicy
 from rbank_es.tools.runtime.toolbox import build_tools
-from tests.tools.tool_sessions import RUN, calls, session_for, toolbox_for, types
+from tests.tools.tool_sessions import RUN, calls, session_for, toolbox_for
 
 
 def raising(error: BaseException) -> Any:
@@ -30,31 +29,11 @@ def raising(error: BaseException) -> Any:
     return broken
 
 
-def test_the_event_is_in_the_log_before_the_agent_sees_the_answer(bank: Bank) -> None:
-    seen: list[int] = []
-
-    def peeking() -> Reply:
-        """Look at the log while being called."""
-        seen.append(len(calls(bank)))
-        return Reply({})
-
-    toolbox = toolbox_for(session_for(bank), {"peeking": peeking})
-    toolbox.call("peeking")
-    assert seen == [0] and len(calls(bank)) == 1
-
-
 def test_numbers_that_came_through_a_sandbox_are_taken(bank: Bank) -> None:
     toolbox = toolbox_for(session_for(bank))
     toolbox.call("put", {"content": "abcdef"})
     assert toolbox.call("ctx_slice", {"ref": "text_0", "start": 1.0, "end": "3"})["text"] == "bc"
     assert toolbox.call("ctx_peek", {"ref": "text_0", "n": None})["text"] == "abcdef"
-
-
-def test_arguments_that_are_too_long_are_refused_and_only_their_beginning_is_kept(bank: Bank) -> None:
-    result = toolbox_for(session_for(bank)).call("put", {"content": "x" * (tool_limits.TOOL_ARGUMENT_CHARS + 1)})
-    assert result["error"]["code"] == "too_long"
-    [event] = calls(bank)
-    assert event.previews == ("arguments",) and len(event.arguments or "") == tool_limits.TOOL_ARGUMENT_CHARS
 
 
 @pytest.mark.parametrize(
@@ -87,14 +66,6 @@ def test_an_interrupt_is_no_error_of_a_tool(bank: Bank) -> None:
         toolbox_for(session_for(bank), {"broken": raising(KeyboardInterrupt())}).call("broken")
 
 
-def test_a_tool_prints_nothing(bank: Bank, capfd: pytest.CaptureFixture[str]) -> None:
-    toolbox = toolbox_for(session_for(bank), {"broken": raising(ValueError())})
-    toolbox.call("put", {"content": "x"})
-    toolbox.call("broken")
-    toolbox.call("ctx_find", {"ref": "text_0", "pattern": "("})
-    assert capfd.readouterr() == ("", "")
-
-
 def test_an_answer_whose_event_cannot_be_written_is_withheld(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     toolbox = toolbox_for(session_for(bank))
 
@@ -109,24 +80,6 @@ def test_an_answer_whose_event_cannot_be_written_is_withheld(bank: Bank, monkeyp
     assert len(toolbox.session.unrecorded) == 1
     assert toolbox.call("ctx_stats", {"ref": "text_0"})["error"]["code"] == "unknown_handle"
     assert toolbox.call("put", {"content": "recorded"})["ok"]
-
-
-def test_a_tool_that_read_the_bank_reads_again_when_another_writer_was_faster(bank: Bank) -> None:
-    looked: list[int] = []
-
-    def looking() -> Reply:
-        """Read the bank."""
-        position = bank.position
-        if not looked:
-            bank.append(NoteLogged(note="{}"))
-        looked.append(position)
-        return Reply({"n": len(looked)}, beside=(NoteLogged(run=RUN, note='{"n": 1}'),), position=position)
-
-    result = toolbox_for(session_for(bank), {"looking": looking}).call("looking")
-    assert result["n"] == 2 and len(looked) == 2
-    events = list(bank.events(after=looked[1]))
-    assert types(events) == ["note_logged", "tool_called"]
-    assert isinstance(events[-1], ToolCalled) and events[-1].call == "call-1"
 
 
 def test_a_tool_gives_up_when_others_are_always_faster(bank: Bank) -> None:
@@ -144,28 +97,6 @@ def test_a_tool_gives_up_when_others_are_always_faster(bank: Bank) -> None:
     assert len(tries) == 20
 
 
-def test_beside_events_and_the_call_are_one_group(bank: Bank) -> None:
-    def noting() -> Reply:
-        """Leave a note."""
-        return Reply({}, beside=(NoteLogged(run=RUN, note="{}"),))
-
-    toolbox_for(session_for(bank), {"noting": noting}).call("noting")
-    note, call = list(bank.events())[-2:]
-    assert types([note, call]) == ["note_logged", "tool_called"] and (note.more, call.more) == (1, 0)
-
-
-def test_arguments_that_are_far_too_long_are_measured_up_to_ten_times_what_is_taken(bank: Bank) -> None:
-    """So a refusal tells by how much they are too long, and reads no more of what an agent may make."""
-    toolbox = toolbox_for(session_for(bank))
-
-    def measured(chars: int) -> int:
-        message = toolbox.call("put", {"content": "x" * chars})["error"]["message"]
-        return int(message.split()[3].replace(",", ""))
-
-    assert measured(150_000) == 150_000 + len('{"content":""}')
-    assert 150_000 < measured(1_000_000) < 250_000
-
-
 @pytest.mark.slow
 def test_the_naive_mode_returns_as_much_beside_a_payload_as_a_payload_can_hold(bank: Bank) -> None:
     """What a tool returns beyond that is truncated, and says so."""
@@ -180,15 +111,6 @@ def test_the_naive_mode_returns_as_much_beside_a_payload_as_a_payload_can_hold(b
     cut = toolbox.call("long", {"chars": 20_000_000})
     assert len(cut["naive_payload"]) == 16_000_000 and cut["truncated"] is True
     assert 16_000_000 < len(cut["beside"]) < 20_000_000
-
-
-def test_what_is_returned_is_counted_in_the_leakage_of_the_run(bank: Bank) -> None:
-    bank.append(RunStarted(run=RUN, task="Look"))
-    toolbox = toolbox_for(session_for(bank))
-    sizes = [size(toolbox.call("put", {"content": "é" * n})) for n in (10, 5_000)]
-    sizes.append(size(toolbox.call("ctx_slice", {"ref": "text_1", "start": 0, "end": 3_000})))
-    [row] = bank.as_of().rows("leakage_by_run", run=RUN)
-    assert (row["total_chars_returned"], row["max_single_return"], row["large_returns"]) == (sum(sizes), sizes[2], 1)
 
 
 def test_calls_from_many_threads_are_all_recorded_each_with_its_own_alias(bank: Bank) -> None:
@@ -218,13 +140,6 @@ os.kill(os.getpid(), signal.SIGKILL)
     with Bank.open(tmp_path / "bank") as bank:
         session = session_for(bank)
         assert session.store.get(done.stdout.strip()) == "kept " * 1000
-
-
-def test_a_run_that_has_just_begun_is_found_without_read_models(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bringing them up to date would make each first call wait."""
-    bank.append(RunStarted(run=RUN, task="Look"))
-    monkeypatch.setattr(Bank, "as_of", None)
-    assert build_tools(bank, run=RUN).session.calls == 0
 
 
 @pytest.mark.parametrize("since", [1, tool_limits.LOOK_BACK_EVENTS + 1])

@@ -10,11 +10,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import LogUnavailable
 from rbank_es.events import (
-    Decision,
-    MemoriesConsolidated,
-    MemoriesExtracted,
     MemoriesForgotten,
     MemoriesRead,
     MemoriesRestored,
@@ -25,13 +21,11 @@ from rbank_es.events import (
     PolicyChoice,
     PolicySet,
     Ref,
-    Reliance,
-    RunJudged,
     ToolCalled,
 )
 from rbank_es.events.items import Item
 from rbank_es.limits import tool_limits
-from rbank_es.policies import Bm25V1, Bm25V3
+from rbank_es.policies import Bm25V1
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
@@ -75,27 +69,6 @@ def test_titles_and_descriptions_come_without_signs_that_a_terminal_obeys(bank: 
     assert (hit["title"], hit["desc"]) == ("Count[2J the lamps", "Each one")
     [read] = box.call("mem_get", {"ids": [item.id]})["items"]
     assert (read["title"], read["desc"], read["content"]) == (hit["title"], hit["desc"], "Wait\x07.")
-
-
-def test_hits_are_those_of_the_bank_in_its_order(bank: Bank, box: Toolbox) -> None:
-    remember(bank, *lamps(9))
-    hits = box.call("mem_search", {"q": "count the lamps in way 4", "k": 5})["hits"]
-    assert [hit["id"] for hit in hits] == [hit.id for hit in bank.search("count the lamps in way 4", 5)]
-    assert len(hits) == 5
-    assert hits[0]["title"] == "Count the lamps, way 4"
-    assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
-
-
-def test_a_search_is_recorded_with_its_hits_right_before_the_call(bank: Bank, box: Toolbox) -> None:
-    remember(bank, *lamps(4))
-    result = box.call("mem_search", {"q": "lamps", "k": 3, "polarity": "failure", "domain": "harbour"})
-    *_, retrieved, called = bank.events(resolve=True)
-    assert isinstance(retrieved, MemoriesRetrieved) and isinstance(called, ToolCalled)
-    assert (retrieved.run, retrieved.mode, retrieved.call, retrieved.query) == (RUN, "tool", called.call, "lamps")
-    assert (retrieved.k, retrieved.polarity, retrieved.ontology, retrieved.role) == (3, "failure", "harbour", None)
-    assert retrieved.policy == Bm25V3().label
-    assert [hit.id for hit in retrieved.hits] == [hit["id"] for hit in result["hits"]]
-    assert [hit.rank for hit in retrieved.hits] == list(range(1, len(retrieved.hits) + 1))
 
 
 @pytest.mark.parametrize("name", ["domain", "role"])
@@ -148,30 +121,6 @@ def test_items_that_serve_the_judge_are_never_found(bank: Bank, box: Toolbox) ->
     assert [hit["src"] for hit in box.call("mem_search", {"q": "count lamps", "k": 20})["hits"]] == ["success"]
 
 
-def test_as_many_hits_as_fit_are_given_and_the_rest_is_counted(bank: Bank, box: Toolbox) -> None:
-    items = [
-        Item.make(f"{number} lamps " + "and how to count them all " * 4, "x", desc="One sentence. " * 15)
-        for number in range(20)
-    ]
-    remember(bank, *items)
-    result = box.call("mem_search", {"q": "lamps", "k": 50})
-    assert size(result) <= tool_limits.TOOL_RETURN_CHARS
-    assert len(result["hits"]) + result["more"] == 20 and len(result["hits"]) >= 8 and result["next"]
-    assert len(events(bank, MemoriesRetrieved)[0].hits) == 20
-    assert events(bank, ToolCalled)[0].truncated is True
-
-
-def test_descriptions_are_shortened_before_titles(bank: Bank, box: Toolbox) -> None:
-    items = [
-        Item.make(f"Way {number} to count lamps at sea", "x", desc="A sentence of words. " * 10) for number in range(6)
-    ]
-    remember(bank, *items)
-    result = box.call("mem_search", {"q": "lamps"})
-    assert size(result) <= tool_limits.TOOL_RETURN_CHARS and "more" not in result
-    assert {hit["title"] for hit in result["hits"]} == {item.title for item in items}
-    assert all(hit["desc"].endswith("…") for hit in result["hits"])
-
-
 def test_ids_that_an_import_kept_may_be_long(bank: Bank, box: Toolbox) -> None:
     remember(bank, *[Item.make("Lamps", "x", id=f"{number}" + '"' * 250) for number in range(4)])
     result = box.call("mem_search", {"q": "lamps"})
@@ -212,23 +161,6 @@ def test_every_search_can_be_made_again_while_somebody_else_writes(bank: Bank, b
         assert [hit.id for hit in event.hits] == [hit.id for hit in bank.at(event.seq - 1).search("lamps", 20)]
     seen = bank.check(retrievals=True).retrievals
     assert seen is not None and seen.checked == 10
-
-
-def test_a_search_overtaken_by_a_writer_reads_again(bank: Bank, box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An item that became active between reading and recording is in the hits."""
-    remember(bank, *lamps(1))
-    append, late = Bank.append, Item.make("Lamps that came late", "x")
-
-    def overtaken(self: Bank, *given: Any, **options: Any) -> Any:
-        monkeypatch.setattr(Bank, "append", append)
-        remember(self, late)
-        return append(self, *given, **options)
-
-    monkeypatch.setattr(Bank, "append", overtaken)
-    result = box.call("mem_search", {"q": "lamps"})
-    assert late.id in {hit["id"] for hit in result["hits"]}
-    assert len(events(bank, MemoriesRetrieved)) == 1
-    bank.check(retrievals=True)
 
 
 def test_what_changes_between_two_looks_is_seen(bank: Bank, box: Toolbox) -> None:
@@ -317,27 +249,6 @@ def test_more_than_max_n_is_refused(bank: Bank, box: Toolbox) -> None:
     assert events(bank, MemoriesRead) == []
 
 
-def test_three_items_as_an_extractor_may_make_them_fit_and_say_what_was_cut(bank: Bank, box: Toolbox) -> None:
-    items = [Item.make(f"{number} lamp" * 15, LONG[:1999] + str(number), desc="d" * 240) for number in range(3)]
-    remember(bank, *items)
-    result = box.call("mem_get", {"ids": [item.id for item in items]})
-    assert tool_limits.ITEMS_RETURN_CHARS * 0.9 < size(result) <= tool_limits.ITEMS_RETURN_CHARS
-    assert all(item["truncated"] and item["content"].endswith("…") for item in result["items"])
-    assert "one id at a time" in result["next"] and "key" not in result
-    whole = box.call("mem_get", {"ids": items[0].id})
-    assert whole["items"][0]["content"] == items[0].content and "next" not in whole
-
-
-def test_the_rest_of_a_large_import_is_behind_a_handle(bank: Bank, box: Toolbox) -> None:
-    item = Item.make("Lamps", LONG * 20)
-    remember(bank, item)
-    result = box.call("mem_get", {"ids": item.id})
-    assert size(result) <= tool_limits.ITEMS_RETURN_CHARS and "ctx_slice" in result["next"]
-    shown = result["items"][0]["content"].removesuffix("…")
-    rest = box.call("ctx_slice", {"ref": result, "start": len(shown), "end": len(shown) + 1000})["text"]
-    assert (shown + rest) == item.content[: len(shown) + 1000]
-
-
 def test_of_too_many_tags_only_some_are_shown_so_that_the_content_is(bank: Bank, box: Toolbox) -> None:
     item = Item.make("Lamps", "Count them.", tags=tuple(f"tag {number}" for number in range(900)))
     remember(bank, item)
@@ -364,31 +275,6 @@ def test_what_became_of_an_item_is_told(bank: Bank, box: Toolbox) -> None:
     assert events(bank, MemoriesRead) == []
 
 
-def test_an_item_that_waits_or_lost_its_support_is_withheld_with_the_reason(bank: Bank, box: Toolbox) -> None:
-    waiting, fallen = lamps(2)
-    learn_from_run(bank, waiting, pending=True)
-    learn_from_run(bank, fallen)
-    bank.append(
-        RunJudged(run="taught", purpose="learning", verdict="failure", judge="expert", judge_version="1", kind="human")
-    )
-    get = box.functions["mem_get"]
-    assert "verdicts that it was learned under no longer hold" in failed(get(fallen.id))[1]
-    bank.append(
-        RunJudged(run="taught", purpose="learning", verdict="success", judge="expert", judge_version="1", kind="human")
-    )
-    assert "waits for somebody to admit it" in failed(get(waiting.id))[1]
-    assert get(fallen.id)["items"][0]["id"] == fallen.id
-
-
-def learn_from_run(bank: Bank, item: Item, *, pending: bool = False) -> None:
-    """Make an item active, or pending, that rests on the success of the run `taught`."""
-    relied = (Reliance(run="taught", verdict="success"),)
-    facts = {"heads": (item.head,), "candidates": (item.text,), "relied": relied, "pending": pending}
-    extraction = bank.append(MemoriesExtracted(kind="success", runs=("taught",), **facts)).events[0].id
-    added = Decision(candidate=0, action="add", item=item.id)
-    bank.append(MemoriesConsolidated(extraction=extraction, policy="append-1", decisions=(added,)))
-
-
 def test_those_that_can_be_read_are_given_beside_those_that_cannot(bank: Bank, box: Toolbox) -> None:
     [item] = lamps(1)
     remember(bank, item)
@@ -409,20 +295,6 @@ def test_an_item_whose_words_were_erased_is_not_given(bank: Bank, box: Toolbox) 
 # ---------------------------------------------------------------- mem_quote
 
 
-def test_a_quote_is_cut_between_words(bank: Bank, box: Toolbox) -> None:
-    item = Item.make("Lamps", LONG)
-    remember(bank, item)
-    result = box.call("mem_quote", {"id": item.id, "max_chars": 100})
-    assert result["id"] == item.id and result["length"] == len(LONG) and result["truncated"] is True
-    assert len(result["quote"]) <= 100 and result["quote"].endswith("…")
-    words = result["quote"].removesuffix("…").split()
-    assert words == LONG.split()[: len(words)]
-    [event] = events(bank, MemoriesRead)
-    assert (event.how, event.ids, event.chars) == ("quote", (item.id,), len(result["quote"]))
-    with bank.as_of() as view:
-        assert view.usage() == {}
-
-
 def test_a_quote_about_words_is_of_whole_sentences_around_them(bank: Bank, box: Toolbox) -> None:
     item = Item.make("Lamps", f"{LONG} Write `SELECT ?l {{ ?l ex:height ?h }}` for heights. {LONG}", id="i")
     remember(bank, item)
@@ -433,15 +305,6 @@ def test_a_quote_about_words_is_of_whole_sentences_around_them(bank: Bank, box: 
     assert result["truncated"] is True
     nothing = box.call("mem_quote", {"id": "i", "max_chars": 100, "about": "zebra"})["quote"]
     assert LONG.startswith(nothing.removesuffix("…"))
-
-
-@pytest.mark.parametrize("content", [LONG, '"\\\n' * 2_000, "\x01" * 3_000, "word" * 900, "é🦉 " * 800])
-def test_a_quote_fits_however_much_is_asked_for(bank: Bank, box: Toolbox, content: str) -> None:
-    item = Item.make("Lamps", content)
-    remember(bank, item)
-    result = box.call("mem_quote", {"id": item.id, "max_chars": 10**9})
-    assert tool_limits.TOOL_RETURN_CHARS * 0.8 < size(result) <= tool_limits.TOOL_RETURN_CHARS
-    assert content.startswith(result["quote"].removesuffix("…")) and result["truncated"] is True
 
 
 def test_a_quote_of_nothing_is_an_error(bank: Bank, box: Toolbox) -> None:
@@ -484,19 +347,6 @@ def test_an_item_that_the_bank_knows_is_not_proposed(bank: Bank, box: Toolbox) -
     assert events(bank, MemoryProposed) == []
 
 
-def test_an_item_that_was_forgotten_or_lost_its_support_may_be_proposed_again(bank: Bank, box: Toolbox) -> None:
-    forgotten, _, fallen = lamps(3)
-    remember(bank, forgotten)
-    learn_from_run(bank, fallen)
-    bank.append(MemoriesForgotten(ids=(forgotten.id,), policy="bounded-1"))
-    bank.append(
-        RunJudged(run="taught", purpose="learning", verdict="failure", judge="expert", judge_version="1", kind="human")
-    )
-    add = box.functions["mem_add"]
-    assert [add(item.title, item.content)["proposed"] for item in (forgotten, fallen)] == [True, True]
-    assert [event.head.id for event in events(bank, MemoryProposed)] == [forgotten.id, fallen.id]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -515,27 +365,7 @@ def test_an_item_that_breaks_its_limits_is_refused(bank: Bank, box: Toolbox, arg
     assert events(bank, MemoryProposed) == []
 
 
-def test_a_proposal_that_could_not_be_recorded_may_be_made_again(
-    bank: Bank, box: Toolbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise LogUnavailable("bank", "write", OSError(28, "no space"))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Bank, "append", refuse)
-        assert failed(box.call("mem_add", {"title": "x", "content": "y"}))[0] == "not_recorded"
-    assert box.call("mem_add", {"title": "x", "content": "y"})["proposed"] is True
-
-
 # ---------------------------------------------------------------- event_log
-
-
-def test_a_note_is_logged_as_it_was_given(bank: Bank, box: Toolbox, capsys: pytest.CaptureFixture[str]) -> None:
-    note = {"10": 1, "2": None, "deep": [{"x": 1.5}, "é🦉"], "big": 2**60}
-    assert box.functions["event_log"](note) == {"ok": True}
-    [event] = events(bank, NoteLogged)
-    assert (event.run, event.by) == (RUN, "agent") and json.loads(event.note) == note
-    assert capsys.readouterr() == ("", "")
 
 
 def test_a_note_that_is_no_json_is_logged_as_far_as_it_can_be(bank: Bank, box: Toolbox) -> None:
@@ -550,6 +380,3 @@ def test_a_note_that_is_no_object_or_too_long_is_refused(bank: Bank, box: Toolbo
     assert failed(box.call("event_log", {"obj": "text"}))[0] == "bad_arguments"
     assert failed(box.call("event_log", {"obj": {"x": "y" * tool_limits.TOOL_ARGUMENT_CHARS}}))[0] == "too_long"
     assert events(bank, NoteLogged) == []
-
-
-# ---------------------------------------------------------------- modes

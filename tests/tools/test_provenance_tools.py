@@ -40,15 +40,6 @@ def tools_of(bank: Bank, source: Source, graph: MemoryGraph | None) -> Toolbox:
     return build_tools(bank, run="now", source=source, memory_graph=graph, policy=ToolPolicy(mode="both"))
 
 
-def test_an_agent_asks_which_items_misled_earlier_runs(past: Bank, source: Source, graph: MemoryGraph) -> None:
-    box = tools_of(past, source, graph)
-    found = box.call("memory_query", {"query": MISLED})
-    assert found["ok"] and found["rows"] == 1
-    assert box.call("sparql_slice", {"result": found})["rows"] == [{"t": HEIGHT.title}]
-    empty = box.call("memory_query", {"query": "SELECT ?r { ?r rbank:outcome 'failed' }"})
-    assert empty["ok"] and empty["rows"] == 0
-
-
 def test_the_schema_of_the_history_comes_in_pages_within_the_cap(
     past: Bank, source: Source, graph: MemoryGraph
 ) -> None:
@@ -62,23 +53,6 @@ def test_the_schema_of_the_history_comes_in_pages_within_the_cap(
         assert page["ok"] and size(page) <= tool_limits.TOOL_RETURN_CHARS
         names |= {row["uri"] for row in page["properties"]}
     assert {"rbank:used_in", "rbank:drawn_from", "rbank:judged_by", "prov:value"} <= names
-
-
-def test_the_graph_is_that_of_its_position_and_the_tools_need_one(past: Bank, source: Source) -> None:
-    with MemoryGraph(past, 0) as empty:
-        assert (
-            tools_of(past, source, empty).call("memory_query", {"query": "ASK { ?r a rbank:Run }"})["boolean"] is False
-        )
-    names = {tool.name for tool in tools_of(past, source, None).manual()}
-    assert not {name for name in names if name.startswith("memory_")}
-
-
-def test_what_the_run_itself_does_is_not_in_it(tmp_path: Path, source: Source) -> None:
-    with misled_bank(tmp_path / "bank") as bank, MemoryGraph(bank, bank.position) as graph:
-        bank.append(ran("now"))
-        box = tools_of(bank, source, graph)
-        assert box.call("memory_query", {"query": "ASK { <urn:rbank-es:run:now> ?p ?o }"})["boolean"] is False
-        assert box.call("memory_query", {"query": "ASK { <urn:rbank-es:run:lucky> ?p ?o }"})["boolean"] is True
 
 
 def test_it_is_guarded_like_any_other_graph(past: Bank, source: Source, graph: MemoryGraph) -> None:

@@ -10,19 +10,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.events import MemoryProposed, ToolCalled
+from rbank_es.events import MemoryProposed
 from rbank_es.events.items import Item
 from rbank_es.law import find_similar
-from rbank_es.limits import tool_limits
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Link, PropertyInfo, Schema
-from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.memory.query_extractor import Extractor, ProposalEvidence, QueryPattern
-from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
-from tests.tools.memories import remember
 from tests.tools.tool_sessions import RUN
 
 SEA = "https://sea.example/ns#"
@@ -96,20 +91,6 @@ def test_what_is_no_structure_makes_no_other_item(other: str) -> None:
     assert other != QUERY
     names = ("ferryBoat", "called") if "ferryBoat" in other else ("f", "n")
     assert procedure(other, variables=names) == procedure()
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        QUERY.replace("s:Ferry", "s:Boat"),
-        QUERY.replace("s:callsAt", "^s:isCalledAtBy"),
-        QUERY.replace("optional", ""),
-        QUERY.replace("distinct", ""),
-        QUERY.replace("limit 10", "order by ?n limit 10"),
-    ],
-)
-def test_another_structure_makes_another_item(other: str) -> None:
-    assert procedure(other).id != procedure().id
 
 
 @pytest.mark.parametrize(
@@ -232,21 +213,6 @@ def test_a_term_without_a_comment_is_told_by_its_name_and_where_it_leads(query: 
     assert procedure(query, schema=schema).content.split("\n\n")[1].startswith(said)
 
 
-def test_only_prefixes_that_a_query_must_declare_are_in_its_item() -> None:
-    """Those of the ontology are known wherever it is."""
-    query = "PREFIX own: <https://own.example/> SELECT ?x { ?x sea:callsAt ?y ; own:size ?z }"
-    for item in (procedure(query), pitfall(query)):
-        assert item.content.endswith("\n\nPREFIX own: <https://own.example/>") and "PREFIX sea:" not in item.content
-
-
-def test_a_long_query_makes_an_item_within_the_limits() -> None:
-    triples = " ".join(f"?x{n} sea:callsAt ?x{n + 1} ; sea:property{n}OfAFerry ?y{n} ." for n in range(150))
-    for item in (procedure(f"SELECT * {{ {triples} }}"), pitfall(f"SELECT * {{ {triples} }}", reason="slow " * 900)):
-        assert len(item.title) <= limits.ITEM_TITLE_CHARS and len(item.desc) <= limits.ITEM_DESC_CHARS
-        assert limits.ITEM_CONTENT_CHARS * 0.9 < len(item.content) <= limits.ITEM_CONTENT_CHARS
-        assert "…" in item.content
-
-
 def test_the_description_names_three_classes_and_four_properties() -> None:
     iris = [SEA + name for name in "ABCDEF"]
     classes = tuple(ClassInfo(iri=iri) for iri in iris)
@@ -258,18 +224,6 @@ def test_the_description_names_three_classes_and_four_properties() -> None:
     )
 
 
-def test_five_meanings_are_told_each_in_so_many_characters() -> None:
-    names = [f"p{n}" for n in range(9)]
-    properties = tuple(PropertyInfo(iri=SEA + name, comment="deep " * 90) for name in names)
-    schema = msgspec.structs.replace(SCHEMA, properties=properties)
-    item = procedure(
-        f"SELECT * {{ ?x a sea:Ferry ; {' ; '.join(f'sea:{name} ?{name}' for name in names)} }}", schema=schema
-    )
-    told = [line for line in item.content.split("\n") if "deep" in line]
-    assert len(told) == 5
-    assert {len(line.removeprefix(f"sea:p{at}: ")) for at, line in enumerate(told)} == {160}
-
-
 def test_prefixes_take_so_many_characters_of_an_item() -> None:
     spaces = "".join(f"PREFIX own{n}: <https://own.example/{n}/> " for n in range(40))
     query = f"{spaces} SELECT * {{ ?x sea:callsAt ?y . {' '.join(f'?x own{n}:size ?z{n} .' for n in range(40))} }}"
@@ -278,14 +232,6 @@ def test_prefixes_take_so_many_characters_of_an_item() -> None:
 
 
 # ---------------------------------------------------------------- pitfalls
-
-
-def test_a_query_that_found_nothing_becomes_a_pitfall() -> None:
-    item = pitfall(rows=0)
-    assert item.title == "Pitfall: ferry with official name, length m, given calls at; it found nothing"
-    assert (item.src, item.polarity, item.domain) == ("failure", "failure", "sea")
-    assert "pitfall" in item.tags and item.desc.startswith("It found nothing: over sea:Ferry")
-    assert "sea:callsAt «calls at»" in item.content and "gull-bay" not in item.content
 
 
 @pytest.mark.parametrize(
@@ -372,13 +318,6 @@ def test_the_reason_is_told_without_the_data_of_the_query() -> None:
     )
 
 
-def test_a_pitfall_has_so_many_characters_for_its_reason_and_its_checks() -> None:
-    triples = " ".join(f"?x{n} sea:callsAt ?x{n + 1} ; sea:property{n}OfAFerry ?y{n} ." for n in range(50))
-    parts = pitfall(f"SELECT * {{ {triples} }}", reason="slow " * 900).content.split("\n\n")
-    checks = next(part for part in parts if part.startswith("Check:"))
-    assert 290 < len(parts[0]) <= 300 and 690 < len(checks.removeprefix("Check:\n")) <= 700
-
-
 # ---------------------------------------------------------------- the tools
 
 LIGHTS = Path(__file__).parents[2] / "rbank_es" / "data" / "lights.ttl"
@@ -423,31 +362,6 @@ def test_patterns_that_differ_in_one_property_are_no_near_duplicates(source: Sou
         assert [find_similar(item, [other]) for item in items for other in items if other != item] == [None] * 56
 
 
-def test_the_pattern_of_a_result_is_proposed_and_not_stored(bank: Bank, box: Toolbox) -> None:
-    result = asked(box)
-    done = box.call("mem_extract", {"result": result, "task": "How high is the light?", "judgment": SUCCESS})
-    [event] = proposals(bank)
-    assert (event.run, event.by, event.call) == (RUN, "mem_extract", "call-2")
-    item = Item.join(event.head, event.candidate)
-    assert (done["id"], done["proposed"], done["stored"]) == (item.id, True, False)
-    assert (item.domain, item.title) == ("lights", done["title"]) and "Cormorant" not in repr(item)
-    assert event.why == "by query-pattern-1; task How high is the light?; because one height"
-    assert bank.state().items == {} and size(done) <= tool_limits.TOOL_RETURN_CHARS
-    bank.check(retrievals=True)
-
-
-def test_a_call_tokenises_its_query_once(box: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Guard, proposal and hint work from one reading."""
-    texts: list[str] = []
-    monkeypatch.setattr(
-        "rbank_es.sparql.parser.parsed_query.tokenise",
-        lambda text: texts.append(text) or tokenise(text),  # type: ignore[func-returns-value]
-    )
-    assert box.call("sparql_query", {"query": HEIGHT})["proposed"]
-    assert "hint" in box.call("sparql_query", {"query": HEIGHT.replace("focalHeight", "keptBy")})
-    assert [text.startswith("SELECT ?metres") for text in texts].count(True) == 2
-
-
 def test_a_result_is_taken_by_key_alias_or_handle(bank: Bank, box: Toolbox) -> None:
     result = asked(box)
     seen = {
@@ -455,14 +369,6 @@ def test_a_result_is_taken_by_key_alias_or_handle(bank: Bank, box: Toolbox) -> N
         for given in (result, result["key"], result["alias"], box.session.store.resolve(result))
     }
     assert len(seen) == 1 and len(proposals(bank)) == 1
-
-
-def test_without_auto_store_the_candidate_is_shown_and_nothing_is_proposed(bank: Bank, box: Toolbox) -> None:
-    arguments = {"result": asked(box), "task": "x", "judgment": SUCCESS, "auto_store": False}
-    shown = box.call("mem_extract", arguments)
-    assert shown["proposed"] is False and shown["stored"] is False and proposals(bank) == []
-    assert "lt:focalHeight ?focalHeight" in box.call("ctx_slice", {"ref": shown, "start": 0, "end": 900})["text"]
-    assert box.call("mem_extract", {**arguments, "auto_store": True})["proposed"] is True
 
 
 def error_of(result: dict[str, Any]) -> tuple[str, str]:
@@ -514,29 +420,6 @@ def test_prose_is_no_query_to_learn_from(box: Toolbox) -> None:
     assert code == "nothing_to_learn" and "mem_add" in hint
 
 
-def test_what_a_query_proposed_by_itself_can_still_be_vouched_for_once(bank: Bank, box: Toolbox) -> None:
-    """The agent's task and judgment are a better reason than that the query found something."""
-    result = box.call("sparql_query", {"query": HEIGHT})
-    box.call("sparql_query", {"query": HEIGHT})
-    vouched = {"result": result, "task": "How high?", "judgment": SUCCESS}
-    assert box.call("mem_extract", vouched)["proposed"] is True
-    again = box.call("mem_extract", vouched)
-    assert again["proposed"] is False and "before" in again["why"]
-    first, second = proposals(bank)
-    assert (first.by, second.by, first.head.id) == ("sparql_query", "mem_extract", second.head.id)
-    assert "one height" in str(second.why) and "one height" not in str(first.why)
-
-
-def test_a_pattern_that_the_bank_knows_is_not_proposed_again(bank: Bank, box: Toolbox) -> None:
-    result = asked(box)
-    box.call("mem_extract", {"result": result, "task": "", "judgment": SUCCESS})
-    [event] = proposals(bank)
-    remember(bank, Item.join(event.head, event.candidate))
-    later = build_tools(bank, run="run-2", source=box.session.source)
-    done = later.call("mem_extract", {"result": result["key"], "task": "", "judgment": SUCCESS})
-    assert done["proposed"] is False and done["why"].endswith("active")
-
-
 class Fixed:
     """An extractor that always makes the same of everything."""
 
@@ -555,13 +438,3 @@ class Fixed:
 def extracting(bank: Bank, source: Source, extractor: Extractor) -> dict[str, Any]:
     box = build_tools(bank, run=RUN, source=source, extractor=extractor)
     return box.call("mem_extract", {"result": asked(box), "task": "x", "judgment": SUCCESS})
-
-
-def test_what_an_extractor_makes_is_checked(bank: Bank, source: Source) -> None:
-    assert error_of(extracting(bank, source, Fixed(Item.make("Mine", "x" * 3_000))))[0] == "bad_item"
-    assert error_of(extracting(bank, source, Fixed(None)))[0] == "nothing_to_learn"
-    assert proposals(bank) == []
-    assert [e.error_code for e in bank.events() if isinstance(e, ToolCalled) and e.tool == "mem_extract"] == [
-        "bad_item",
-        "nothing_to_learn",
-    ]

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es import limits
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.sparql.results import Answer, Cell
@@ -161,15 +160,6 @@ def test_a_number_that_is_shown_is_finite_and_no_float_where_an_integer_will_do(
         assert abs(shown) < 2**53
 
 
-def test_kinds_say_what_each_column_holds_and_which_are_mixed() -> None:
-    rows = (
-        (Cell("iri", "urn:a"), literal("1", "integer"), Cell("literal", "a", "en"), None),
-        (Cell("iri", "urn:b"), literal("one"), Cell("literal", "b", "en"), None),
-    )
-    body = slice_answer(Answer(form="select", variables=("s", "n", "l", "no"), rows=rows), 0, 10)
-    assert body["kinds"] == {"s": "iri", "n": "mixed", "l": "text@en"}
-
-
 def test_a_datatype_is_abbreviated_by_the_prefixes_of_the_ontology() -> None:
     cell = Cell("literal", "POINT(1 2)", "", "http://geo/wkt")
     assert kind_of(cell, lambda iri: iri.replace("http://geo/", "geo:")) == "geo:wkt"
@@ -180,44 +170,12 @@ def test_an_unbound_variable_is_absent_from_its_row() -> None:
     assert slice_answer(answer, 0, 10)["rows"] == [{"b": "urn:b"}]
 
 
-def test_a_long_value_is_clipped_marked_and_counted() -> None:
-    answer = Answer(form="select", variables=("t",), rows=((literal("x" * 5_000),), (literal("y"),)))
-    body = slice_answer(answer, 0, 10)
-    assert body["rows"] == [{"t": "x" * (tool_limits.CELL_CHARS - 1) + ELLIPSIS}, {"t": "y"}]
-    assert body["clipped"] == 1
-
-
-def test_values_that_were_lost_are_told_apart_from_those_that_are_shown_short() -> None:
-    answer = Answer(form="select", variables=("t",), rows=((literal("x" * 5_000),), (literal("y"),)), clipped=7)
-    body = slice_answer(answer, 0, 10, hint="how to read them")
-    assert (body["clipped"], body["lost"], body["hint"]) == (1, 7, "how to read them")
-    second = slice_answer(answer, 1, 10, hint="how to read them")
-    assert (second["lost"], "clipped" in second, "hint" in second) == (7, False, False)
-
-
 @given(answers(), st.sampled_from([600, tool_limits.SLICE_RETURN_CHARS]))
 def test_a_page_with_a_hint_is_within_its_budget_too(answer: Answer, cap_chars: int) -> None:
     body = slice_answer(answer, 0, tool_limits.SLICE_ROWS, cap_chars, hint="h" * 120)
     assert size({"ok": True, **body}) <= cap_chars
     assert ("hint" in body) == ("clipped" in body)
     assert bool(body["rows"]) == bool(answer.rows)
-
-
-@pytest.mark.parametrize("length", [301, 1_000, limits.ONTOLOGY_IRI_CHARS])
-def test_an_iri_is_shown_whole_where_a_page_can_hold_it(length: int) -> None:
-    iris = [f"http://e.org/{number}".ljust(length, "x") for number in range(5)]
-    rows = tuple((Cell("iri", iri), literal("t" * 5_000)) for iri in iris)
-    answer = Answer(form="select", variables=("i", "t"), rows=rows)
-    found = [row["i"] for body in pages(answer, 5, tool_limits.SLICE_RETURN_CHARS) for row in body["rows"]]
-    assert found == iris
-
-
-def test_in_a_row_without_room_texts_are_clipped_before_iris() -> None:
-    names = tuple(f"v{number}" for number in range(20))
-    cells = (Cell("iri", "http://e.org/" + "x" * 1_500), *[literal("t" * 400)] * 19)
-    body = slice_answer(Answer(form="select", variables=names, rows=(cells,)), 0, 1)
-    assert body["rows"][0]["v0"] == cells[0].value
-    assert (body["clipped"], "note" in body) == (19, False)
 
 
 @pytest.mark.parametrize(("columns", "length"), [(1, 2_001), (1, 9_000), (4, 1_500)])
@@ -227,14 +185,6 @@ def test_an_iri_that_no_page_can_hold_is_cut_and_that_is_said(columns: int, leng
     body = slice_answer(Answer(form="select", variables=names, rows=(cells,)), 0, 1)
     assert all(value.endswith(ELLIPSIS) for value in body["rows"][0].values())
     assert "IRI that ends in … is cut" in body["note"]
-
-
-def test_a_row_of_many_long_values_is_clipped_further_before_a_column_is_left_out() -> None:
-    names = tuple(f"v{number}" for number in range(60))
-    answer = Answer(form="select", variables=names, rows=((literal("x" * 400),) * 60,))
-    body = slice_answer(answer, 0, 1)
-    assert [*body["rows"][0]] == [*names]
-    assert "note" not in body
 
 
 def test_a_row_of_too_many_columns_says_that_some_are_left_out() -> None:

@@ -50,6 +50,7 @@ def collected() -> list[dict[str, Any]]:
     return [*made, encode(awkward, 4_000)]
 
 
+@pytest.mark.slow
 def test_every_result_arrives_in_the_sandbox_as_it_was_with_equal_types() -> None:
     made = collected()
     assert len(made) > examples(100)
@@ -92,13 +93,3 @@ def test_what_the_agent_is_shown_of_its_variables_does_not_grow_with_the_payload
         listings.append(REPLVariable.from_value("result", handle).format())
     assert {re.sub(r"[\d,]+", "#", listing) for listing in listings} == {re.sub(r"[\d,]+", "#", listings[0])}
     assert len(listings[2]) - len(listings[0]) <= 4 + 1
-
-
-def test_the_functions_that_an_agent_is_given_can_be_taken_by_dspy(tmp_path: Path) -> None:
-    dspy = pytest.importorskip("dspy", reason="dspy is not installed (pip install 'rbank-es[agent]')")
-    with bank_at(tmp_path / "bank") as bank:
-        toolbox = toolbox_for(session_for(bank))
-        for name, function in toolbox.functions.items():
-            tool = dspy.Tool(function)
-            assert tool.name == name and tool.desc == function.__doc__
-        assert dspy.Tool(toolbox.functions["put"])(content="x")["alias"] == "text_0"

@@ -11,7 +11,6 @@ import pytest
 
 from rbank_es.events.items import Item
 from rbank_es.sparql.source import Source
-from rbank_es.tools.context_tools import ContextTools
 from rbank_es.tools.runtime.tool_answers import AnswerBudget
 from tests.tools.library import TURTLE, LibraryTools, open_library
 from tests.tools.memories import remember
@@ -146,13 +145,6 @@ SHOWN: dict[str, tuple[Callable[[Wordy], int], int]] = {
 def test_of_one_thing_so_much_is_shown(wordy: Wordy, name: str) -> None:
     measured, shown = SHOWN[name]
     assert measured(wordy) == shown
-
-
-def test_a_hit_is_shown_with_forty_characters_on_either_side(wordy: Wordy) -> None:
-    family = ContextTools(wordy.tools.session)
-    text = wordy.tools.session.store.put(f"{'x' * 500}needle{'y' * 500}", "text")
-    [hit] = family.ctx_find(text.key, "needle").body["hits"]
-    assert hit["snippet"] == "x" * 40 + "needle" + "y" * 34
 
 
 def test_a_search_looks_for_eight_words_in_short_texts(wordy: Wordy) -> None:

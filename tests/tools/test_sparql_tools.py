@@ -12,20 +12,17 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, MemoriesRetrieved, MemoryProposed
+from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-from rbank_es.sparql.endpoint_profiles import LOCAL, Profile
+from rbank_es.sparql.endpoint_profiles import LOCAL
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.guard import Surroundings
-from rbank_es.sparql.parser import parsed_query
-from rbank_es.sparql.parser.tokens import tokenise
 from rbank_es.sparql.results import Answer, Cell, Form, Row
 from rbank_es.sparql.source import Source
 from rbank_es.testing import event_id
-from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from tests.effort import examples
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, LibraryTools, open_library
@@ -47,14 +44,6 @@ def endpoint_over(source: Source, schema: Schema | None = None) -> Source:
         schema=schema,
         url="http://far",
     )
-
-
-def test_a_query_is_tokenised_once(tools: LibraryTools, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the guard: limits, hints and the proposal that comes of it take its reading."""
-    seen: list[str] = []
-    monkeypatch.setattr(parsed_query, "tokenise", lambda text: [seen.append(text), tokenise(text)][1])
-    assert tools("sparql_query", query=BOOKS)["proposed"]
-    assert seen == [BOOKS]
 
 
 # ---------------------------------------------------------------- the schema
@@ -136,28 +125,6 @@ def test_what_is_said_beside_many_instances_finds_room(bank: Bank, tmp_path: Pat
     crowded.close()
 
 
-def test_instances_that_have_nothing_but_a_type_are_shown(bank: Bank, tmp_path: Path) -> None:
-    """A peek once counted them, and beside the count said that there are none."""
-    source = open_library(tmp_path, TURTLE + "t:attic a lib:Shelf . t:cellar a lib:Shelf ; lib:title 'Cellar' .\n")
-    body = LibraryTools(bank, source)("sparql_peek", resource="lib:Shelf")
-    assert body["count"] == 2
-    assert body["instances"] == [
-        {"uri": "t:attic", "properties": {}},
-        {"uri": "t:cellar", "properties": {"lib:title": "Cellar"}},
-    ]
-    assert "note" not in body
-    source.close()
-
-
-def test_a_class_that_nothing_has_says_so(tools: LibraryTools) -> None:
-    body = tools("sparql_peek", resource="lib:Map")
-    assert body["instances"] == []
-    assert (
-        "declared" in body["note"]
-        and body["properties"] == tools("sparql_peek", resource="lib:Map", output_mode="schema")["properties"]
-    )
-
-
 def test_instances_without_a_name_are_shown_as_blank_nodes(tools: LibraryTools) -> None:
     rows = tools("sparql_peek", resource="lib:Loan")["instances"]
     assert all(row["uri"].startswith("_:") for row in rows)
@@ -170,13 +137,6 @@ def test_the_schema_of_a_class_tells_its_properties_and_why_it_has_them(tools: L
     assert (rows["lib:title"]["triples"], rows["lib:title"]["how"]) == (3, "used")
     assert rows["lib:writtenBy"]["how"] == "inherited"
     assert (body["parents"], body["subclasses"], body["subclass_instances"]) == (["lib:Work"], 1, 1)
-
-
-def test_a_look_at_a_property_shows_triples_and_its_inverse(tools: LibraryTools) -> None:
-    body = tools("sparql_peek", resource="lib:writtenBy")
-    assert (body["kind"], body["triples"], body["examples"]) == ("property", 0, [])
-    assert body["inverses"] == [{"uri": "lib:wrote", "triples": 3}]
-    assert {"subject": "t:bo", "object": "t:tides"} in tools("sparql_peek", resource="lib:wrote")["examples"]
 
 
 @pytest.mark.parametrize("name", ["lib:Book", f"<{NAMESPACE}Book>", f"{NAMESPACE}Book", " lib:Book ", "Book", "book"])
@@ -261,20 +221,6 @@ def learn(bank: Bank, *items: Item) -> None:
     bank.append([extracted, MemoriesConsolidated(extraction=event_id(7), policy="append-1", decisions=decisions)])
 
 
-def test_a_look_names_related_procedures_and_the_search_is_recorded(bank: Bank, tools: LibraryTools) -> None:
-    book, other = Item.make("Find a book by title", "Use lib:title."), Item.make("Count the loans", "Use COUNT.")
-    learn(bank, book, other)
-    body = tools("sparql_peek", resource="lib:Book")
-    assert body["related_procedures"] == [{"id": book.id, "title": book.title, "desc": ""}]
-    *_, do, avoid, called = bank.events(resolve=True)
-    for retrieved, polarity in ((do, "success"), (avoid, "failure")):
-        assert isinstance(retrieved, MemoriesRetrieved)
-        assert (retrieved.mode, retrieved.k, retrieved.polarity) == ("tool", 1, polarity)
-        assert retrieved.call == calls(bank)[-1].call
-    assert types([called]) == ["tool_called"]
-    assert bank.check(retrievals=True).retrievals is not None
-
-
 @pytest.mark.parametrize("policy", [ToolPolicy(), ToolPolicy(related=False)])
 def test_no_search_is_made_that_nobody_asked_for(bank: Bank, source: Source, policy: ToolPolicy) -> None:
     asked = {"related_memories": False} if policy.related else {}
@@ -300,17 +246,6 @@ def test_a_question_is_answered_by_yes_or_no(tools: LibraryTools) -> None:
     no = tools("sparql_query", query="ASK { ?x a lib:Map }")
     assert no["boolean"] is False
     assert "lib:Map has no instances" in no["hint"]
-
-
-def test_a_graph_is_sliced_as_rows_of_subject_predicate_and_object(tools: LibraryTools) -> None:
-    body = tools("sparql_query", query="CONSTRUCT { ?b lib:writtenBy ?p } WHERE { ?p lib:wrote ?b }")
-    assert (body["dtype"], body["rows"]) == ("graph", 3)
-    rows = tools("sparql_slice", result=body)["rows"]
-    assert {(row["subject"], row["predicate"], row["object"]) for row in rows} == {
-        (THINGS + "tides", NAMESPACE + "writtenBy", THINGS + "ada"),
-        (THINGS + "tides", NAMESPACE + "writtenBy", THINGS + "bo"),
-        (THINGS + "stars", NAMESPACE + "writtenBy", THINGS + "ada"),
-    }
 
 
 def test_limits_that_are_too_high_are_cut_and_the_answer_says_so(tools: LibraryTools) -> None:
@@ -359,18 +294,6 @@ def test_explaining_runs_nothing_and_tells_form_limit_and_warnings(tools: Librar
     assert "key" not in body
 
 
-def test_explaining_tells_why_an_endpoint_would_refuse(bank: Bank, source: Source) -> None:
-    """With the alternative that its profile names; the warnings are of something else."""
-    slow = Profile(name="far", refuses={"unbound_predicate": "name the property"})
-    far = endpoint_over(source)
-    surroundings = msgspec.structs.replace(far.surroundings, profile=slow)
-    tools = LibraryTools(bank, msgspec.structs.replace(far, profile=slow, surroundings=surroundings))
-    body = tools("sparql_query", query=EVERYTHING, explain=True)
-    assert body["refused"] and "warnings" not in body
-    (why,) = body["refused_by"]
-    assert (why["code"], why["alternative"]) == ("unbound_predicate", "name the property") and why["message"]
-
-
 def test_many_variables_are_counted_where_they_find_no_room(tools: LibraryTools) -> None:
     names = " ".join(f"?a_rather_long_name_{number}" for number in range(60))
     body = tools("sparql_query", query=f"SELECT {names} WHERE {{ ?a_rather_long_name_0 a lib:Book }}")
@@ -380,40 +303,6 @@ def test_many_variables_are_counted_where_they_find_no_room(tools: LibraryTools)
 
 
 # ---------------------------------------------------------------- what a query proposes
-
-
-def test_a_query_that_found_something_is_proposed_once(bank: Bank, tools: LibraryTools) -> None:
-    first = tools("sparql_query", query=BOOKS)
-    second = tools("sparql_query", query=BOOKS)
-    proposed = [event for event in bank.events(resolve=True) if isinstance(event, MemoryProposed)]
-    assert [event.head.id for event in proposed] == [first["proposed"]]
-    assert "proposed" not in second
-    assert (proposed[0].by, proposed[0].call) == ("sparql_query", calls(bank)[0].call)
-    assert [(told.query, told.rows, told.variables) for told in tools.extractor.told[:1]] == [
-        (BOOKS, 3, ("book", "title"))
-    ]
-
-
-@pytest.mark.parametrize(
-    ("policy", "arguments"),
-    [
-        (ToolPolicy(), {"store_pattern": False}),
-        (ToolPolicy(propose=False), {}),
-        (ToolPolicy(), {"explain": True}),
-        (ToolPolicy(), {"query": "SELECT ?x WHERE { ?x a lib:Map }"}),
-        (ToolPolicy(), {"query": "SELECT (COUNT(?x) AS ?n) WHERE { ?x a lib:Map }"}),
-        (ToolPolicy(), {"query": "ASK { ?x a lib:Map }"}),
-        (ToolPolicy(), {"query": "SELECT * WHERE { ?x a lib:Book . ?y a lib:Person }"}),
-        (ToolPolicy(), {"query": "SELECT ?x ?y WHERE { ?x a lib:Book }"}),
-        (ToolPolicy(), {"query": "SELECT * WHERE { ?x a lib:Book OPTIONAL { GRAPH lib:none { ?x lib:title ?t } } }"}),
-    ],
-)
-def test_nothing_is_proposed_of_a_query_that_found_nothing_or_was_not_to_be_kept(
-    bank: Bank, source: Source, policy: ToolPolicy, arguments: dict[str, Any]
-) -> None:
-    body = LibraryTools(bank, source, policy)("sparql_query", **{"query": BOOKS, **arguments})
-    assert "proposed" not in body
-    assert "memory_proposed" not in types([*bank.events()])
 
 
 def test_values_that_were_cut_when_the_query_ran_are_told_there_and_in_every_slice(
@@ -429,24 +318,6 @@ def test_values_that_were_cut_when_the_query_ran_are_told_there_and_in_every_sli
     assert calls(bank)[-1].truncated is True
     body = tools("sparql_slice", result=handle)
     assert (body["clipped"], body["lost"]) == (1, 1)
-
-
-@pytest.mark.parametrize("chars", [50, 113, 280])
-def test_a_slice_of_long_rows_is_filled_with_whole_ones(tools: LibraryTools, chars: int) -> None:
-    rows = " ".join(f"'{number:03}{'x' * chars}'" for number in range(6_000 // chars))
-    handle = tools("sparql_query", query=f"SELECT ?v WHERE {{ VALUES ?v {{ {rows} }} }}", store_pattern=False)
-    body = tools("sparql_slice", result=handle, limit=90)
-    assert body["returned"] == len(body["rows"]) == body["next_offset"] < 90
-    assert 4_000 - 200 - 2 * chars < size(body) <= 4_000
-
-
-def test_how_to_read_what_is_shown_short_is_said_with_the_handle(tools: LibraryTools) -> None:
-    handle = tools("sparql_query", query=f"SELECT ?v WHERE {{ VALUES ?v {{ '{'x' * 5_000}' 'y' }} }}")
-    body = tools("sparql_slice", result=handle)
-    assert (body["clipped"], "lost" in body) == (1, False)
-    assert f"ctx_find('{handle['key']}'" in body["hint"]
-    assert "ctx_slice" in body["hint"]
-    assert "hint" not in tools("sparql_slice", result=tools("sparql_query", query=BOOKS))
 
 
 # ---------------------------------------------------------------- rows
@@ -466,19 +337,6 @@ def test_a_slice_takes_handle_key_and_alias(tools: LibraryTools) -> None:
     handle = tools("sparql_query", query=BOOKS)
     bodies = [tools("sparql_slice", result=name) for name in (handle, handle["key"], handle["alias"])]
     assert bodies[0] == bodies[1] == bodies[2]
-
-
-def test_rows_are_paged_through_to_the_end(tools: LibraryTools) -> None:
-    handle = tools("sparql_query", query=EVERYTHING, limit=10_000)
-    rows, offset = [], 0
-    while True:
-        body = tools("sparql_slice", result=handle, offset=offset, limit=7)
-        rows += body["rows"]
-        if not body["has_more"]:
-            break
-        offset = body["next_offset"]
-    assert len(rows) == handle["rows"] == body["total"]
-    assert len({tuple(sorted(row.items(), key=str)) for row in rows}) == len(rows)
 
 
 def test_a_slice_behind_the_end_is_empty_and_says_so(tools: LibraryTools) -> None:

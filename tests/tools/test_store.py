@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es import limits
-from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LimitExceeded, UnknownHandle
 from rbank_es.events import Ref
 from rbank_es.limits import tool_limits
@@ -69,29 +67,6 @@ def test_a_store_without_a_bank_has_a_limit_in_all(monkeypatch: pytest.MonkeyPat
     store.put("12345678", "text")
     with pytest.raises(LimitExceeded, match="held in memory"):
         store.put("123", "text")
-
-
-@pytest.mark.parametrize("size", [10, limits.INLINE_TEXT_BYTES + 1, 15_000])
-def test_a_handle_of_a_recorded_call_survives_the_process(tmp_path: Path, size: int) -> None:
-    """The key is the id of the event that holds the payload, inline or stored apart."""
-    content = "é" * size
-    with bank_at(tmp_path / "bank") as bank:
-        handle = toolbox_for(session_for(bank)).call("put", {"content": content})
-        ref = Store(bank, RUN).resolve(handle)
-        event = bank.events(types={"tool_called"})
-        assert [call.id for call in event] == [handle["key"]] == [ref.key]
-    with Bank.open(tmp_path / "bank") as again:
-        later = Store(again, RUN)
-        assert later.get(handle["key"]) == later.get("text_0") == content
-        assert later.resolve("text_0").sz == size
-
-
-def test_an_alias_is_known_in_its_own_run_only(tmp_path: Path) -> None:
-    with bank_at(tmp_path / "bank") as bank:
-        toolbox_for(session_for(bank)).call("put", {"content": "mine"})
-        assert Store(bank, RUN).get("text_0") == "mine"
-        with pytest.raises(UnknownHandle):
-            Store(bank, "run-2").get("text_0")
 
 
 def test_an_erased_payload_is_said_to_be_erased(tmp_path: Path) -> None:

@@ -6,13 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BadPlugin
-from rbank_es.sparql.source import Source
 from rbank_es.tools.runtime.tool_family import (
     TOOL_FAMILIES,
     Reply,
@@ -21,9 +19,8 @@ from rbank_es.tools.runtime.tool_family import (
     ToolSession,
     offered_tools,
 )
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.tools.runtime.toolbox import Toolbox
 from tests.plugins import install
-from tests.tools.library import open_library
 from tests.tools.tool_sessions import calls, session_for
 
 PLUGIN = '''
@@ -188,14 +185,3 @@ def test_judging_and_extracting_know_a_plugin_s_query_tool(printed: list[str]) -
     assert queries == ["SELECT ?m WHERE { ?s ?p ?m }", "SELECT ?m WHERE { ?tide <http://tides.example/metres> ?m }"]
     assert looked == ["tide_height"]
     assert [by for by, _ in proposals].count("tide_query") == 1 and ["tide_query", "call-3"] in proposals
-
-
-def test_a_toolbox_closes_its_source_if_it_has_one(bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    closed: list[Source] = []
-    close = Source.close
-    monkeypatch.setattr(Source, "close", lambda source: closed.append(source))
-    source = open_library(tmp_path)
-    with build_tools(bank, run="run-1", source=source), build_tools(bank, run="run-2"):
-        assert not closed
-    assert closed == [source]
-    close(source)

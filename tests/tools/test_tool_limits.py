@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rbank_es.sparql.source import Source
 from rbank_es.tools.runtime.tool_answers import encode, size
 from rbank_es.tools.runtime.tool_family import offered_tools
 from rbank_es.tools.runtime.toolbox import Toolbox
@@ -124,29 +123,3 @@ def test_a_tool_gives_as_much_as_is_documented(tools: Tools, name: str) -> None:
     """Neither more nor, of what is there, clearly less."""
     measured, least, most = LIMITS[name]
     assert least <= measured(tools) <= most
-
-
-@pytest.mark.parametrize(
-    ("call", "allowed_s"),
-    [
-        (("g_search", {"text": "lamp"}), 10),
-        (("g_sample", {"cls": "lib:Map"}), 10),
-        (("sparql_peek", {"resource": "lib:Map"}), 10),
-        (("sparql_query", {"query": "SELECT ?x WHERE { ?x a lib:Map } OFFSET 900", "store_pattern": False}), 2),
-    ],
-    ids=lambda call: call[0] if isinstance(call, tuple) else str(call),
-)
-def test_a_query_that_a_tool_makes_by_itself_has_so_much_time(
-    tools: Tools, monkeypatch: pytest.MonkeyPatch, call: tuple[str, dict[str, Any]], allowed_s: float
-) -> None:
-    """An agent's own query has 30 seconds. Its hint must not take as long again."""
-    given: list[float | None] = []
-    query = Source.query
-
-    def timed(self: Source, text: str, *, timeout_s: float | None = None, **options: Any) -> Any:
-        given.append(timeout_s)
-        return query(self, text, timeout_s=timeout_s, **options)
-
-    monkeypatch.setattr(Source, "query", timed)
-    tools(call[0], **call[1])
-    assert {each for each in given if each not in (None, 30)} == {allowed_s}

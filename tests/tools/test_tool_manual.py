@@ -76,29 +76,6 @@ def test_a_manual_that_does_not_fit_is_behind_a_handle(bank: Bank) -> None:
     assert session.store.get(answer) == tide.__doc__.strip()
 
 
-def test_a_short_manual_has_a_line_for_common_tools_and_names_the_others(box: Toolbox) -> None:
-    lines = box.manual_text().splitlines()
-    common = [tool for tool in box.manual() if not tool.rare]
-    for line, tool in zip(lines, common, strict=False):
-        summary, _, example = " ".join(tool.doc.split()).partition(" Args: ")
-        assert line == f"- `{tool.usage}` - {summary} Example: {example.split(' Example: ')[1]}"
-    [named] = lines[len(common) :]
-    assert named == f"Also there: {', '.join(tool.name for tool in box.manual() if tool.rare)}."
-
-
-@pytest.mark.parametrize(
-    ("mode", "common"),
-    [
-        ("auto", {"sparql_schema", "sparql_peek", "sparql_query", "sparql_slice", "g_search", "g_describe"}),
-        ("both", {"mem_search", "mem_get", "mem_quote", "sparql_query", "sparql_slice"}),
-    ],
-)
-def test_what_a_task_needs_has_a_line(bank: Bank, source: Source, mode: str, common: set[str]) -> None:
-    box = build_tools(bank, run="r", source=source, policy=ToolPolicy(mode=mode))  # type: ignore[arg-type]
-    assert {name for name in box.functions if f"- `{name}(" in box.manual_text()} >= common
-    assert ("mem_search" in box.manual_text()) == (mode == "both")
-
-
 def test_the_whole_manual_has_all_of_every_tool_and_needs_no_tool_for_it(bank: Bank, source: Source) -> None:
     box = build_tools(bank, run="r", source=source, policy=ToolPolicy(mode="both", manual="all"))
     assert "tools" not in box.functions

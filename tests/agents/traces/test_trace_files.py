@@ -80,21 +80,6 @@ def test_messages_that_come_as_logs_are_those_of_their_span(bank: Bank) -> None:
     assert start.task == "Which lamps are lit?" and "Answer briefly." in start.extra and call.tokens_in == 21
 
 
-def test_a_call_alone_tells_the_tools_of_its_conversation(bank: Bank, tmp_path: Path) -> None:
-    messages = [
-        {"role": "user", "parts": [{"type": "text", "content": "Which lamps are lit?"}]},
-        {"role": "assistant", "parts": [{"type": "tool_call", "id": "t1", "name": "look", "arguments": {"at": "a"}}]},
-        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "t1", "response": {"lit": True}}]},
-    ]
-    alone = chat(1, None, "", "a is lit")
-    alone["attributes"] = [each for each in alone["attributes"] if each["key"] != "gen_ai.input.messages"]
-    alone["attributes"] += pairs({"gen_ai.input.messages": json.dumps(messages)})
-    import_paths(bank, [write(tmp_path / "t.json", [request([alone])])])
-    (look,), (end,) = events(bank, ToolCalled), events(bank, RunFinished)
-    assert (look.tool, look.arguments, look.result) == ("look", '{"at":"a"}', '{"lit":true}')
-    assert end.answer == "a is lit"
-
-
 def steps_of_a_loop() -> list[Fields]:
     """Three calls of one loop, each a trace of its own that tells the conversation so far."""
     messages: list[Fields] = [{"role": "user", "parts": [{"type": "text", "content": "Which lamps are lit?"}]}]
@@ -251,31 +236,6 @@ def test_a_span_without_an_id_is_refused_alone(bank: Bank, tmp_path: Path, broke
     assert not report.is_whole and len(events(bank, RunFinished)) == 1
     with pytest.raises(BadImport, match="none of 1 span can be read"):
         import_paths(bank, [write(tmp_path / "t.json", [request(spans[1:])])])
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"startTimeUnixNano": "-5", "endTimeUnixNano": str(2**64 - 1)},
-        {"startTimeUnixNano": [], "endTimeUnixNano": "9" * 40},
-        {"attributes": "none", "events": 3, "status": "bad", "name": None, "flags": {}},
-        {"attributes": [{"key": 4}, {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "9" * 50}}, 5]},
-        {"attributes": pairs({"gen_ai.operation.name": "chat", "gen_ai.input.messages": "[" * 100_000})},
-        {"attributes": pairs({"gen_ai.operation.name": "chat", "gen_ai.output.messages": '[{"parts":[4,{}]},7]'})},
-        {"attributes": pairs({"openinference.span.kind": "TOOL", "input.value": "[" * 400 + "]" * 400})},
-        {"attributes": pairs({"openinference.span.kind": "LLM", "llm.input_messages.0.message": "x",
-                              "llm.input_messages.0.message.role": "user"})},
-        {"attributes": [{"key": "input.value", "value": {"doubleValue": "NaN"}}]},
-        {"attributes": pairs({"openinference.span.kind": "RETRIEVER", "retrieval.documents.0" + ".a" * 5_000: "x"})},
-        {"attributes": pairs({"openinference.span.kind": "AGENT", "output.value": "a\0b"})},
-    ],
-    ids=lambda odd: str(odd)[:40],
-)  # fmt: skip
-def test_values_of_any_kind_end_in_a_run(bank: Bank, tmp_path: Path, odd: Fields) -> None:
-    import_paths(
-        bank, [write(tmp_path / "t.json", [request([root(1, "q", "a"), chat(2, 1, "q", "a"), root(3, "q", "") | odd])])]
-    )
-    assert events(bank, RunFinished) and bank.check().ok
 
 
 @pytest.mark.parametrize("data", [b"\n\xff\xff\xff\xff\x0f\n", b"\n\x05\n\x03abc", b"\n\x40\n\x00garbage"])

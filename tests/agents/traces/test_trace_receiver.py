@@ -309,24 +309,6 @@ def test_a_trace_that_comes_to_a_spool_in_any_parts_is_the_same_run(
     assert found[0] == found[1]
 
 
-def test_a_trace_waits_for_its_root_and_a_late_span_does_not(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "bank") as bank:
-        spool, now_s = TraceSpool(str(tmp_path / "bank")), time.time()
-        spooled(bank, spool, [chat(2, 1, "q", "a")], now_s - 60)
-        assert bank.position == 2
-        spooled(bank, spool, [root(1, "q", "")], now_s)
-        assert bank.position == 2  # it has just come: more may follow
-        spooled(bank, spool, [root(1, "q", "")], now_s - 60)
-        (end,) = [event for event in bank.log.read() if isinstance(event, RunFinished)]
-        assert (end.answer, end.iterations) == ("a", 1)
-        spooled(bank, spool, [chat(3, 1, "q", "later")], now_s - 60)
-        end = [event for event in bank.log.read() if isinstance(event, RunFinished)][-1]
-        assert (end.answer, end.iterations, end.outcome) == ("later", 2, "submitted")
-        assert len(runs(tmp_path)) == 1
-        assert spool.due(time.time() + 10_000, lambda _: True).rows == []
-        spool.close()
-
-
 def test_a_spool_in_another_users_place_is_not_opened(tmp_path: Path) -> None:
     folder = spool_of(str(tmp_path / "bank")).folder
     folder.mkdir(parents=True)
@@ -400,22 +382,6 @@ def provider(port: int) -> TracerProvider:
     made = TracerProvider(resource=Resource.create({"service.name": "lamp-agent"}))
     made.add_span_processor(BatchSpanProcessor(exporter, max_export_batch_size=64, schedule_delay_millis=50))
     return made
-
-
-def test_the_sdk_brings_runs_in(tmp_path: Path) -> None:
-    with receiving(tmp_path) as there:
-        sdk = provider(there.port)
-        tracer = sdk.get_tracer("a-test")
-        for number in range(50):
-            given = {"openinference.span.kind": "AGENT", "input.value": f"q{number}", "output.value": "done"}
-            with (
-                tracer.start_as_current_span("agent", attributes=given),
-                tracer.start_as_current_span("chat", attributes={"gen_ai.operation.name": "chat"}),
-            ):
-                pass
-        assert sdk.force_flush()
-        sdk.shutdown()
-    assert sorted(start.task for start in runs(tmp_path)) == sorted(f"q{number}" for number in range(50))
 
 
 def test_the_sdk_brings_messages_by_logs_that_join_their_span(tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ def test_without_memory_skill_is_the_assumed_one_and_nothing_is_learned() -> Non
     assert (simulation.items, simulation.hurt, simulation.wrong_lessons) == (0, 0, None)
 
 
+@pytest.mark.slow
 def test_a_perfect_judge_teaches_more_than_a_bad_one() -> None:
     world = World(Assumptions(tasks=60, unseen=2), 0)
     good, bad = (in_mirror(world, SimulationPlan(judge=judge)) for judge in (PERFECT, BAD))
@@ -116,6 +117,7 @@ def test_checking_every_verdict_gives_the_verdicts_of_a_perfect_judge_and_an_emp
     assert (emptied.skill, emptied.items) == (pytest.approx(0.36), 0)
 
 
+@pytest.mark.slow
 def test_a_second_person_takes_back_what_a_careless_first_one_broke() -> None:
     """Overruling back restores the bank: with persons who never agree the law of correction leads back."""
     world = World(Assumptions(tasks=48, unseen=2), 0)
@@ -126,6 +128,7 @@ def test_a_second_person_takes_back_what_a_careless_first_one_broke() -> None:
     assert abs(mended.skill - untouched.skill) < abs(broken.skill - untouched.skill)
 
 
+@pytest.mark.slow
 def test_lessons_that_were_vouched_for_stay_without_their_verdict() -> None:
     world = World(Assumptions(tasks=48, unseen=2), 0)
     plan = SimulationPlan(judge=PERFECT)

@@ -93,12 +93,14 @@ def test_a_better_chance_never_turns_a_success_into_a_failure(lessons: list[Less
     assert solve(WORLD, task, better).right >= solve(WORLD, task, lessons).right
 
 
+@pytest.mark.slow
 def test_the_share_of_successes_is_the_skill() -> None:
     world = World(Assumptions(tasks=3_000), 3)
     done = [solve(world, task, ()).right for task in world.tasks]
     assert sum(done) / len(done) == pytest.approx(0.36, abs=0.03)
 
 
+@pytest.mark.slow
 def test_a_judge_and_a_person_err_at_their_rates() -> None:
     world = World(Assumptions(tasks=1_200, families=120), 3)
     errors = JudgeErrors(false_success=0.3, false_failure=0.1)
@@ -129,6 +131,7 @@ def test_a_lesson_names_the_move_that_was_made_and_whether_it_is_right_follows()
     assert f"Do not {MOVES[RIGHT]}" in written(WORLD, TASK, lesson_of(TASK, right, "failure")).content
 
 
+@pytest.mark.slow
 def test_half_of_the_lessons_nearly_repeat_another_one_and_no_two_are_equal() -> None:
     lessons = [written(WORLD, task, Lesson("success", task.family, 0)) for task in WORLD.tasks]
     assert len({item.id for item in lessons}) == len(lessons)
