@@ -15,6 +15,7 @@ from pathlib import Path
 from rbank_es.errors import LogUnavailable
 from rbank_es.log.postgres.postgres_engine import ENGINE
 from rbank_es.log.postgres.postgres_server import Server
+from rbank_es.log.rows.acknowledged_head import AcknowledgedHead
 from rbank_es.testing import note
 
 # Forked from a process that has loaded all: a writer begins within milliseconds.
@@ -24,16 +25,16 @@ _PROCESSES.set_forkserver_preload([__name__])
 
 def _write(url: str, number: int, folder: Path, turn: int, *, synced: bool) -> None:
     """Append for ever; note what was sent, and what was acknowledged."""
-    # Without sync, what was acknowledged to one is unknown to the next: else it would refuse the log that lost some.
-    os.environ["RBANK_CACHE"] = str(folder / ("cache" if synced else f"cache{os.getpid()}"))
+    os.environ["RBANK_CACHE"] = str(folder / "cache")
     os.dup2(os.open(folder / "errors", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
-    if not synced:  # the control: acknowledged before the disk has it
+    if not synced:  # the control: acknowledged before the disk has it, and a log that lost some is written on
+        AcknowledgedHead.require = lambda self, digest_at: None  # type: ignore[method-assign]
         once = Server.once
-        Server.once = (
-            lambda self, statement, values: once(  # type: ignore[method-assign]
-                self, statement, [*values[:-2], False, values[-1]] if "append" in statement else values
-            )
-        )
+
+        def unsynced(self: Server, statement: str, values: Sequence[object]) -> object:
+            return once(self, statement, [*values[:-2], False, values[-1]] if "append" in statement else values)
+
+        Server.once = unsynced  # type: ignore[method-assign]
     log = None
     while log is None:
         with suppress(LogUnavailable):  # the server restarts
