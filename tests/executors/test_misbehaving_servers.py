@@ -17,7 +17,6 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.events import LmCalled, RunFinished
 from rbank_es.executors.executor import EXECUTORS
-from rbank_es.limits import reply_limits
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models import call_recorder
 from rbank_es.models.choice import LmChoice
@@ -42,6 +41,8 @@ PAGES = {
         "chat_template_caps": {"supports_tools": True},
     }
 }
+PATIENCE_S = 60
+"""Twenty times what an answer may take: a machine may be busy, and a run without an end would take for ever."""
 SUBMITTED = {"answer": "45 metres", "sparql": HEIGHT, "evidence": ["results_0"]}
 
 
@@ -190,7 +191,7 @@ def test_whatever_a_server_does_a_run_ends_in_time_with_a_reason(
         lm = LmChoice(model="openai/stub", api_base=server.url, arguments={"timeout": 1})
         settings = LoopSettings(lm=lm, executor=executor, judge="none", extract=False, iterations=6)
         [result] = looped(bank, settings, TASKS[:1], interpreters=quick_code)
-        assert time.monotonic() - began < 3 * reply_limits.READING_TIMES
+        assert time.monotonic() - began < PATIENCE_S
         events_ = list(bank.events(resolve=True))
         calls = [event for event in events_ if isinstance(event, LmCalled)]
         [end] = [event for event in events_ if isinstance(event, RunFinished)]
