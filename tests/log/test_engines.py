@@ -75,7 +75,7 @@ def test_a_bank_of_an_engine_from_outside(tmp_path: Path) -> None:
         with Bank.open(place) as again, again.copy("HEAD~1") as copy, again.fork(f"{place}-trial") as fork:
             assert again.head() == bank.head() and copy.head() == bank.head(3)
             assert again.project().position == 4 and again.replay(3).digests == copy.replay().digests
-            assert again.erase(text="something secret here").places and again.check().texts_erased == 1
+            assert again.erase(text="something secret here").erasure.places and again.check().texts_erased == 1
             assert again.at(4).difference(2) is not None and not again.search("classes")
             shared = again.common_history(fork)
             assert shared is not None and shared.head == fork.head(4) and fork.absorb(again).erased_since == 1
