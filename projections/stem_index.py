@@ -14,10 +14,11 @@ from rbank_es.policies.stem_relevance import (
     Pair,
     QuestionWeights,
     SpelledText,
-    neighbours,
+    WordOrder,
     read_question,
     read_text,
     searched,
+    word_order,
 )
 from rbank_es.policies.word_relevance import Formula, WordRanking
 from rbank_es.projections.posting_search import Postings
@@ -43,7 +44,7 @@ class ActiveStems(ABC, Generic[Texts]):
         self._words = words
         self._asked: tuple[str, QuestionWeights] | None = None
         self._question: AskedQuestion | None = None
-        self._neighbours: dict[str, list[Pair]] = {}
+        self._word_orders: dict[str, WordOrder] = {}
         self._kept = dict[object, list[RankedItem]]()
 
     def question(self, query: str, reading: QuestionWeights) -> AskedQuestion:
@@ -62,13 +63,13 @@ class ActiveStems(ABC, Generic[Texts]):
         """Return the hits that `word_relevance.rank_documents` defines by stems."""
         return self._words.by_terms(*searched(question), formula, k, filters)
 
-    def neighbours(self, question: AskedQuestion, pairs: Mapping[str, Iterable[Pair]]) -> dict[str, list[Pair]]:
-        """Return for some of these items, by id, which of its pairs of a question each has."""
+    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, WordOrder]:
+        """Return for some of these items, by id, what each has of a question's order, and of its pairs there."""
         self._keep(question)
-        unread = [id for id in pairs if id not in self._neighbours]
+        unread = [id for id in pairs if id not in self._word_orders]
         for id, columns in self._columns_of(unread) if unread else ():
-            self._neighbours[id] = neighbours(pairs[id], columns)
-        return {id: self._neighbours[id] for id in pairs}
+            self._word_orders[id] = word_order(question, pairs[id], columns)
+        return {id: self._word_orders[id] for id in pairs}
 
     def having(self, stem: str, formula: Formula) -> int:
         """Return how many items have a stem."""
@@ -99,7 +100,7 @@ class ActiveStems(ABC, Generic[Texts]):
     def _forget(self) -> None:
         """Drop what is kept of a question: another one is asked, or the items changed."""
         self._asked = self._question = None
-        self._neighbours.clear()
+        self._word_orders.clear()
         self._kept.clear()
 
 

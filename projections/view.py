@@ -8,7 +8,7 @@ that asks SQLite's full-text index itself gets one of exactly these items: the l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.events.items import Polarity
     from rbank_es.policies import Choice, Filters, Formula, QueryWord, RankedItem, RetrievalPolicy, WordRanking
-    from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionWeights
+    from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionWeights, WordOrder
     from rbank_es.policies.vector_relevance import VectorRanking
     from rbank_es.projections.stem_index import StemIndex
     from rbank_es.projections.word_index import WordIndex
@@ -392,9 +392,9 @@ class _Index:
         """Return what a policy keeps of a question, which is forgotten with the next one."""
         return self._stems().kept(question)
 
-    def neighbours(self, question: AskedQuestion, pairs: Mapping[str, Iterable[Pair]]) -> dict[str, list[Pair]]:
-        """Return for some of these items, by id, which of its pairs of a question each has."""
-        return self._stems().neighbours(question, pairs)
+    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, WordOrder]:
+        """Return what items have of a question's order, by the definition of stem relevance."""
+        return self._stems().word_orders(question, pairs)
 
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:
         """Return how near items are to a query by the vectors of a model; None where the query has none."""

@@ -7,9 +7,9 @@ count that stand beside each other. Length counts less, and a word that no item 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, get_args
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -25,10 +25,13 @@ from rbank_es.policies.stem_relevance import (
     AskedWord,
     Pair,
     QuestionWeights,
+    WordOrder,
     query_spellings,
+    shape_share,
     unknown_letters,
 )
 from rbank_es.policies.word_relevance import WordHit, WordRanking
+from rbank_es.text.spelled_words import fold
 
 COVERAGES = {"balanced": 0.4, "cautious": 0.5}
 """The least coverage by name (docs/retrieval.md)."""
@@ -48,8 +51,8 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
     ] = "languages-1"
     b: Annotated[
         float,
-        Meta(ge=0, le=1, description="How much a long item loses: BM25's b. Default: 0.5 (docs/retrieval.md)."),
-    ] = 0.5
+        Meta(ge=0, le=1, description="How much a long item loses: BM25's b. Default: 0.4 (docs/retrieval.md)."),
+    ] = 0.4
     typo: Annotated[
         float,
         Meta(
@@ -63,18 +66,27 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
         Weight,
         Meta(
             description="Gain of a hit for each pair of neighbouring words of the query that stand beside each other "
-            "in it, times the idf of the rarer word. Default: 0.25 (docs/retrieval.md)."
+            "in it, times the idf of the rarer word. Default: 0.125 (docs/retrieval.md)."
         ),
-    ] = 0.25
+    ] = 0.125
+    shape: Annotated[
+        Weight,
+        Meta(
+            description="Gain of a hit whose title is of the query's shape, so that a question finds those that are "
+            "asked in the same way: this times the idf of the stop words that both have, times the square of the share "
+            "that both have of the neighbours among their stop words, where other words are blanks. Default: 0.75 "
+            "(docs/retrieval.md)."
+        ),
+    ] = 0.75
     pool: Annotated[
         int,
         Meta(
             ge=1,
             le=limits.SEARCH_HITS,
-            description="Hits that pairs and support move: the first so many by words. Default: 30, which ranks no set "
-            "that was measured otherwise than 50, and costs 0.5 ms less.",
+            description="Hits that pairs, shape and support move: the first so many by words. Default: 50, because "
+            "each makes a search slower (docs/retrieval.md).",
         ),
-    ] = 30
+    ] = 50
     coverage: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride]
         Annotated[float, Meta(ge=0, le=1)] | Literal["balanced", "cautious"],
         Meta(
@@ -137,7 +149,7 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
         ranking = index.by_stems(question, self.formula, max(reach, self.pool), filters)
         exact = max(reach, self.pool) if self.support else reach
         first, rest = ranking.hits[: self.pool], ranking.hits[self.pool :]
-        if self.pairs and question.pairs:
+        if self.pairs or self.shape:
             first = tuple(self._moved(first, question, ranking, exact, index))
         shares = self._shares_of(question, ranking)
         hits = [
@@ -159,22 +171,20 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
     def _moved(
         self, hits: Sequence[WordHit], question: AskedQuestion, ranking: WordRanking, reach: int, index: ItemIndex
     ) -> list[WordHit]:
-        """Return hits in order of their scores with what neighbouring words gain them; the first `reach` are exact."""
-        places = {asked.word: place for place, asked in enumerate(question.words)}
-        at = [(pair, places[pair[0]], places[pair[1]]) for pair in question.pairs if places.keys() >= {*pair}]
-        gains = {pair: self.pairs * max(ranking.idf[a], ranking.idf[b]) for pair, a, b in at}
-        # Scores only rise, so the first ones don't fall below this one; what can't reach it needs no reading.
-        least = hits[reach - 1].score if reach <= len(hits) else 0.0
-        pairs = dict[str, list[Pair]]()
-        for number, (id, score, matched) in enumerate(hits):
-            has = frozenset(matched)
-            could = [pair for pair, a, b in at if a in has and b in has]
-            if could and (number < reach or score + fsum(map(gains.__getitem__, could)) >= least):
-                pairs[id] = could
-        found = index.neighbours(question, pairs)
-        gained = {id: fsum(map(gains.__getitem__, some)) for id, some in found.items()}
-        moved = [hit._replace(score=hit.score + gained.get(hit.id, 0.0)) for hit in hits]
-        return sorted(moved, key=lambda hit: (-hit.score, hit.id))
+        """Return hits in order of their scores with what the order of words gains them; the first `reach` are exact."""
+        gains = _OrderGains.of(question, ranking, self.pairs, self.shape)
+        may = {hit.id: gains.possible(hit) for hit in hits}
+
+        def moved(some: Iterable[WordHit]) -> list[WordHit]:
+            orders = index.word_orders(question, {hit.id: [*may[hit.id].pairs] for hit in some if may[hit.id].most})
+            gained = {id: may[id].gain(order) for id, order in orders.items()}
+            return [hit._replace(score=hit.score + gained.get(hit.id, 0.0)) for hit in some]
+
+        first = moved(hits[:reach])
+        # Scores only rise, so those don't fall below the least of these; what can't reach it needs no reading.
+        least = min((hit.score for hit in first), default=0.0)
+        rest = moved([hit for hit in hits[reach:] if hit.score + may[hit.id].most >= least])
+        return sorted((*first, *rest), key=lambda hit: (-hit.score, hit.id))
 
     def _shares_of(self, question: AskedQuestion, ranking: WordRanking) -> list[WordShare]:
         """Return the share of each word in the whole question's idf; of one read as another, what that one covers."""
@@ -193,3 +203,51 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
 
     def _unknown_weight(self, asked: AskedWord, question: AskedQuestion) -> float:
         return 0.0 if asked.light else self.unknown_names if asked.word in question.names else self.unknown
+
+
+class _PossibleGain(NamedTuple):
+    """What a hit may gain by the order of its words: by pairs of neighbours, and by stop words where its title has the
+    question's shape, of which it has at most a share; the most in all.
+    """
+
+    pairs: Mapping[Pair, float]
+    light: Mapping[str, float]
+    share: float
+    most: float
+
+    def gain(self, order: WordOrder) -> float:
+        """Return the gain by the order of words in the text."""
+        share = min(order.shape, self.share)
+        light = (share * share * self.light[word] for word in order.light if word in self.light)
+        return fsum((*(self.pairs[pair] for pair in order.pairs), *light))
+
+
+class _OrderGains(NamedTuple):
+    """The gains for a question: of pairs of neighbours, with their places, and of stop words, with their place."""
+
+    question: AskedQuestion
+    pairs: Sequence[tuple[Pair, int, int, float]]
+    light: Sequence[tuple[str, int, float]]
+
+    @classmethod
+    def of(cls, question: AskedQuestion, ranking: WordRanking, pairs: float, shape: float) -> Self:
+        """Return the gains for a question by the weights of `pairs` and `shape`."""
+        idf, words = ranking.idf, question.words
+        places = {asked.word: place for place, asked in enumerate(words)}
+        at = [(pair, places[pair[0]], places[pair[1]]) for pair in question.pairs if places.keys() >= {*pair}]
+        # Two stop words are for the shape.
+        told = [(pair, a, b) for pair, a, b in at if pairs and not (words[a].light and words[b].light)]
+        light = [(fold(asked.word), place) for place, asked in enumerate(words) if asked.light and shape]
+        return cls(
+            question,
+            [(pair, a, b, pairs * max(idf[a], idf[b])) for pair, a, b in told],
+            [(word, place, shape * idf[place]) for word, place in light],
+        )
+
+    def possible(self, hit: WordHit) -> _PossibleGain:
+        """Return what a hit may gain by the words that it has."""
+        has = frozenset(hit.matched)
+        pairs = {pair: gain for pair, a, b, gain in self.pairs if a in has and b in has}
+        light = {word: gain for word, place, gain in self.light if place in has}
+        share = shape_share(self.question, light)
+        return _PossibleGain(pairs, light, share, fsum(pairs.values()) + share * share * fsum(light.values()))

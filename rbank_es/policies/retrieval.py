@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args
 
 from msgspec import Meta, Struct
@@ -29,7 +29,7 @@ from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 from rbank_es.system.registry import checked_results, package_of
 
 if TYPE_CHECKING:
-    from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionWeights
+    from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionWeights, WordOrder
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 SILENT_EVENTS = frozenset(
@@ -196,8 +196,8 @@ class ItemIndex(Protocol):
         """Return what a policy keeps of a question, which is forgotten with the next one or when items change."""
         ...
 
-    def neighbours(self, question: AskedQuestion, pairs: Mapping[str, Iterable[Pair]]) -> dict[str, list[Pair]]:
-        """Return for some of these items, by id, which of its pairs of a question each has."""
+    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, WordOrder]:
+        """Return for some of these items, by id, what each has of a question's order, and of its pairs there."""
         ...
 
     def by_vector(self, query: str, model: str, filters: Filters) -> VectorRanking | None:

@@ -12,8 +12,9 @@ quotation marks, stop words, digits and parts of names are never read as other w
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
@@ -22,11 +23,14 @@ from rbank_es import limits
 from rbank_es.policies.word_relevance import Formula, QueryWord
 from rbank_es.policies.words import compound_parts, names_of
 from rbank_es.text.spelled_words import composed, edits, edits_allowed, fold, is_dense, spelled, spelled_apart
-from rbank_es.text.stems import is_light, language_of, stems_of
+from rbank_es.text.stems import is_light, language_of, stems_of, stop_words_by_language
 
 # From the beginning of a run of letters on: else a question of one long run would take cubic time.
 _EXACT = re.compile(r"[\"“„«`]([^\"”“»`]+)[\"”“»`]|(?<!\w)(\w*[a-z][A-Z_:]\w*)")
 _LEAST_MEANT_CHARS = 4
+_BLANK = "_"  # no word has it
+LEAST_SHAPE = 0.5
+"""The share of two shapes from which on sentences count as asked in the same way."""
 
 
 Pair = tuple[str, str]
@@ -88,11 +92,26 @@ class AskedWord(NamedTuple):
 
 
 class AskedQuestion(NamedTuple):
-    """The words of a question, each stem once; its neighbouring words; and those that name or number one thing."""
+    """The words of a question, each stem once; its neighbouring words; those that name or number one thing; its shape,
+    and the neighbours that each stop word has in that, in the language in which it is read.
+    """
 
     words: tuple[AskedWord, ...]
     pairs: tuple[Pair, ...]
     names: frozenset[str]
+    shape: frozenset[Pair]
+    stops: Mapping[str, int]
+    language: str
+
+
+class WordOrder(NamedTuple):
+    """What the order of words in a text has of a question's: pairs that stand beside each other; of the shapes of
+    question and title the share that both have, 0 or from `LEAST_SHAPE` to 1; and then the stop words that both have.
+    """
+
+    pairs: list[Pair]
+    shape: float
+    light: frozenset[str]
 
 
 class StemWords(Protocol):
@@ -144,7 +163,9 @@ def read_question(query: str, reading: QuestionWeights, items: StemWords) -> Ask
     pairs = dict.fromkeys(pairwise(written))
     # Only what no item has is asked about for its name.
     names = names_of(text) if any(each.stem is None for each in found.values()) else frozenset[str]()
-    return AskedQuestion(tuple(found.values()), tuple(pairs), names)
+    shape = shape_of(written, language)
+    counts = Counter(mark for pair in shape for mark in {*pair} - {"", _BLANK})
+    return AskedQuestion(tuple(found.values()), tuple(pairs), names, shape, counts, language)
 
 
 def _weighted(
@@ -178,11 +199,46 @@ def nearest(word: str, formula: Formula, items: StemWords) -> tuple[str, str] | 
     return None
 
 
-def neighbours(pairs: Iterable[Pair], columns: Iterable[str]) -> list[Pair]:
-    """Return which of some pairs of words columns have beside each other."""
-    # With blanks around each word: to search in one text is quicker than to compare words.
-    text = f" {'  '.join(spelled_apart(columns))} "
-    return [pair for pair in pairs if f" {pair[0]}  {pair[1]} " in text]
+def word_order(question: AskedQuestion, pairs: Sequence[Pair], columns: Sequence[str]) -> WordOrder:
+    """Return what title, desc, content and tags have of a question's order, of its pairs of words some alone."""
+    beside: list[Pair] = []
+    if pairs:
+        # With blanks around each word: to search in one text is quicker than to compare words.
+        text = f" {'  '.join(spelled_apart(columns))} "
+        beside = [pair for pair in pairs if f" {pair[0]}  {pair[1]} " in text]
+    title = spelled(columns[0])
+    light = frozenset(question.stops.keys() & (title if columns[0].isascii() else map(fold, title)))
+    # Most titles have too few: their shapes need not be read.
+    share = shape_share(question, light) and _shared(question.shape, shape_of(title, question.language))
+    return WordOrder(beside, share, light) if share >= LEAST_SHAPE else WordOrder(beside, 0.0, frozenset())
+
+
+def shape_share(question: AskedQuestion, light: Iterable[str]) -> float:
+    """Return the most of a question's shape that a title with some of its stop words may have, 0 if too little."""
+    count = sum(question.stops.get(word, 0) for word in light)
+    # A blank may be first and last.
+    share = min(1.0, (count + 2) / len(question.shape))
+    return share if count and share >= LEAST_SHAPE else 0.0
+
+
+def _shared(one: frozenset[Pair], other: frozenset[Pair]) -> float:
+    common = len(one & other)
+    return common / (len(one) + len(other) - common)
+
+
+def shape_of(words: Sequence[str], language: str) -> frozenset[Pair]:
+    """Return the shape of a sentence: the neighbours among its stop words, without accents, in which other words are
+    blanks, equal ones behind each other are one, and both ends are an empty word.
+    """
+    marks = ["", *(mark for mark, _ in groupby(_marks(words, language))), ""]
+    return frozenset(zip(marks, marks[1:], strict=False))
+
+
+def _marks(words: Sequence[str], language: str) -> Iterable[str]:
+    stops = stop_words_by_language()[language]
+    return [
+        fold(word) if word in stops or (not word.isascii() and is_light(word, language)) else _BLANK for word in words
+    ]
 
 
 def searched(question: AskedQuestion) -> tuple[list[QueryWord], list[tuple[str, ...]]]:

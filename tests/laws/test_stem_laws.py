@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -26,10 +26,11 @@ from rbank_es.policies.stem_relevance import (
     AskedQuestion,
     Pair,
     QuestionWeights,
-    neighbours,
+    WordOrder,
     read_question,
     read_text,
     searched,
+    word_order,
 )
 from rbank_es.policies.word_relevance import Document, rank_documents
 from rbank_es.projections.active_items import ActiveItems
@@ -140,8 +141,8 @@ class Plain:
     def kept(self, question: AskedQuestion) -> dict[object, list[RankedItem]]:
         return {}
 
-    def neighbours(self, question: AskedQuestion, pairs: Mapping[str, Iterable[Pair]]) -> dict[str, list[Pair]]:
-        return {id: neighbours(some, self.columns[id]) for id, some in pairs.items()}
+    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, WordOrder]:
+        return {id: word_order(question, some, self.columns[id]) for id, some in pairs.items()}
 
 
 def chosen(index: Any, asking: Sequence[str], policy: Bm25V3, wanted: Filters) -> list[Any]:

@@ -301,6 +301,7 @@ BY_STEMS = BY_WORDS | {
     "stop_words": Scenario("none", searched),
     "typo": Scenario(0.5, partial(searched, query="genreal lamps")),
     "pairs": Scenario(0, partial(searched, query="which lamps count")),
+    "shape": Scenario(0, partial(searched, query="lamps in person")),
     "pool": Scenario(1, partial(searched, query="which lamps lie"), UNFLOORED),
     "unknown": Scenario(0, partial(searched, query="lamps of harbours")),
     "support": Scenario(99, supported),
