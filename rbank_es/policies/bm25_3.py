@@ -7,7 +7,7 @@ count that stand beside each other. Length counts less, and a word that no item 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import fsum
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, get_args
 
@@ -173,17 +173,18 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
     ) -> list[WordHit]:
         """Return hits in order of their scores with what the order of words gains them; the first `reach` are exact."""
         gains = _OrderGains.of(question, ranking, self.pairs, self.shape)
-        may = {hit.id: gains.possible(hit) for hit in hits}
+        most = gains.most
 
-        def moved(some: Iterable[WordHit]) -> list[WordHit]:
-            orders = index.word_orders(question, {hit.id: [*may[hit.id].pairs] for hit in some if may[hit.id].most})
-            gained = {id: may[id].gain(order) for id, order in orders.items()}
-            return [hit._replace(score=hit.score + gained.get(hit.id, 0.0)) for hit in some]
+        def moved(some: Sequence[WordHit], least: float) -> list[WordHit]:
+            may = {hit.id: (hit.score, gains.possible(hit)) for hit in some if hit.score + most >= least}
+            risen = {id: each for id, (score, each) in may.items() if each.most and score + each.most >= least}
+            orders = index.word_orders(question, {id: [*each.pairs] for id, each in risen.items()})
+            gained = {id: risen[id].gain(order) for id, order in orders.items()}
+            return [hit._replace(score=hit.score + gained[hit.id]) if hit.id in gained else hit for hit in some]
 
-        first = moved(hits[:reach])
+        first = moved(hits[:reach], 0.0)
         # Scores only rise, so those don't fall below the least of these; what can't reach it needs no reading.
-        least = min((hit.score for hit in first), default=0.0)
-        rest = moved([hit for hit in hits[reach:] if hit.score + may[hit.id].most >= least])
+        rest = moved(hits[reach:], min((hit.score for hit in first), default=0.0))
         return sorted((*first, *rest), key=lambda hit: (-hit.score, hit.id))
 
     def _shares_of(self, question: AskedQuestion, ranking: WordRanking) -> list[WordShare]:
@@ -243,6 +244,11 @@ class _OrderGains(NamedTuple):
             [(pair, a, b, pairs * max(idf[a], idf[b])) for pair, a, b in told],
             [(word, place, shape * idf[place]) for word, place in light],
         )
+
+    @property
+    def most(self) -> float:
+        """The most that any hit may gain."""
+        return fsum((*(gain for *_, gain in self.pairs), *(gain for *_, gain in self.light)))
 
     def possible(self, hit: WordHit) -> _PossibleGain:
         """Return what a hit may gain by the words that it has."""
