@@ -436,8 +436,8 @@ def test_toml_and_json_say_the_same() -> None:
         (
             "[retrieval]\nlimit = 3",
             "bm25-3 has no setting 'limit'; there are: b, coverage, domains, floor, k, k1, k_failure, "
-            "k_success, levels, pairs, parts, pool, shape, share_of_best, stop_weight, stop_words, strangers, strength, "
-            "support, typo, unknown, unknown_names, weights",
+            "k_success, levels, pairs, parts, pool, shape, share_of_best, stop_weight, stop_words, strangers, "
+            "strength, support, typo, unknown, unknown_names, weights",
         ),
         ("[forgetting]\ndays = 3", "no setting 'days'; there are: none"),
         ("[retrieval]\nk_succes = 3", "did you mean 'k_success'"),
