@@ -12,7 +12,7 @@ from typing import Any
 
 from rbank_es.law import ItemState
 from rbank_es.policies import Filters, Formula, QueryWord, RankedItem, WordRanking
-from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionWeights, WordOrder
+from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionOrder, QuestionWeights
 from rbank_es.policies.vector_relevance import VectorRanking
 from rbank_es.projections.builder import in_memory
 from rbank_es.projections.held_stems import HeldStems
@@ -108,7 +108,7 @@ class ActiveItems:
         """Return what a policy keeps of a question, which is forgotten with the next one or when items change."""
         return self._read_stems().kept(question)
 
-    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, WordOrder]:
+    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, QuestionOrder]:
         """Return what items have of a question's order, by the definition of stem relevance."""
         return self._read_stems().word_orders(question, pairs)
 

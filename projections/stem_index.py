@@ -12,9 +12,9 @@ from rbank_es.policies.retrieval import Filters, RankedItem
 from rbank_es.policies.stem_relevance import (
     AskedQuestion,
     Pair,
+    QuestionOrder,
     QuestionWeights,
     SpelledText,
-    WordOrder,
     read_question,
     read_text,
     searched,
@@ -44,7 +44,7 @@ class ActiveStems(ABC, Generic[Texts]):
         self._words = words
         self._asked: tuple[str, QuestionWeights] | None = None
         self._question: AskedQuestion | None = None
-        self._word_orders: dict[str, WordOrder] = {}
+        self._word_orders: dict[str, QuestionOrder] = {}
         self._kept = dict[object, list[RankedItem]]()
 
     def question(self, query: str, reading: QuestionWeights) -> AskedQuestion:
@@ -63,7 +63,7 @@ class ActiveStems(ABC, Generic[Texts]):
         """Return the hits that `word_relevance.rank_documents` defines by stems."""
         return self._words.by_terms(*searched(question), formula, k, filters)
 
-    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, WordOrder]:
+    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, QuestionOrder]:
         """Return for some of these items, by id, what each has of a question's order, and of its pairs there."""
         self._keep(question)
         unread = [id for id in pairs if id not in self._word_orders]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.events.items import Polarity
     from rbank_es.policies import Choice, Filters, Formula, QueryWord, RankedItem, RetrievalPolicy, WordRanking
-    from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionWeights, WordOrder
+    from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionOrder, QuestionWeights
     from rbank_es.policies.vector_relevance import VectorRanking
     from rbank_es.projections.stem_index import StemIndex
     from rbank_es.projections.word_index import WordIndex
@@ -392,7 +392,7 @@ class _Index:
         """Return what a policy keeps of a question, which is forgotten with the next one."""
         return self._stems().kept(question)
 
-    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, WordOrder]:
+    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, QuestionOrder]:
         """Return what items have of a question's order, by the definition of stem relevance."""
         return self._stems().word_orders(question, pairs)
 

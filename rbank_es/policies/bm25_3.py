@@ -24,8 +24,8 @@ from rbank_es.policies.stem_relevance import (
     AskedQuestion,
     AskedWord,
     Pair,
+    QuestionOrder,
     QuestionWeights,
-    WordOrder,
     query_spellings,
     shape_share,
     unknown_letters,
@@ -216,7 +216,7 @@ class _PossibleGain(NamedTuple):
     share: float
     most: float
 
-    def gain(self, order: WordOrder) -> float:
+    def gain(self, order: QuestionOrder) -> float:
         """Return the gain by the order of words in the text."""
         share = min(order.shape, self.share)
         light = (share * share * self.light[word] for word in order.light if word in self.light)

@@ -29,7 +29,7 @@ from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 from rbank_es.system.registry import checked_results, package_of
 
 if TYPE_CHECKING:
-    from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionWeights, WordOrder
+    from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionOrder, QuestionWeights
 
 Hits = Annotated[int, Meta(ge=0, le=limits.SEARCH_HITS)]
 SILENT_EVENTS = frozenset(
@@ -196,7 +196,7 @@ class ItemIndex(Protocol):
         """Return what a policy keeps of a question, which is forgotten with the next one or when items change."""
         ...
 
-    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, WordOrder]:
+    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, QuestionOrder]:
         """Return for some of these items, by id, what each has of a question's order, and of its pairs there."""
         ...
 

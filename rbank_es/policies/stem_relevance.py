@@ -104,7 +104,7 @@ class AskedQuestion(NamedTuple):
     language: str
 
 
-class WordOrder(NamedTuple):
+class QuestionOrder(NamedTuple):
     """What the order of words in a text has of a question's: pairs that stand beside each other; of the shapes of
     question and title the share that both have, 0 or from `LEAST_SHAPE` to 1; and then the stop words that both have.
     """
@@ -199,7 +199,7 @@ def nearest(word: str, formula: Formula, items: StemWords) -> tuple[str, str] | 
     return None
 
 
-def word_order(question: AskedQuestion, pairs: Sequence[Pair], columns: Sequence[str]) -> WordOrder:
+def word_order(question: AskedQuestion, pairs: Sequence[Pair], columns: Sequence[str]) -> QuestionOrder:
     """Return what title, desc, content and tags have of a question's order, of its pairs of words some alone."""
     beside: list[Pair] = []
     if pairs:
@@ -210,7 +210,7 @@ def word_order(question: AskedQuestion, pairs: Sequence[Pair], columns: Sequence
     light = frozenset(question.stops.keys() & (title if columns[0].isascii() else map(fold, title)))
     # Most titles have too few: their shapes need not be read.
     share = shape_share(question, light) and _shared(question.shape, shape_of(title, question.language))
-    return WordOrder(beside, share, light) if share >= LEAST_SHAPE else WordOrder(beside, 0.0, frozenset())
+    return QuestionOrder(beside, share, light) if share >= LEAST_SHAPE else QuestionOrder(beside, 0.0, frozenset())
 
 
 def shape_share(question: AskedQuestion, light: Iterable[str]) -> float:

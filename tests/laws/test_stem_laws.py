@@ -25,8 +25,8 @@ from rbank_es.policies.retrieval import ItemFacts, RankedItem
 from rbank_es.policies.stem_relevance import (
     AskedQuestion,
     Pair,
+    QuestionOrder,
     QuestionWeights,
-    WordOrder,
     read_question,
     read_text,
     searched,
@@ -141,7 +141,7 @@ class Plain:
     def kept(self, question: AskedQuestion) -> dict[object, list[RankedItem]]:
         return {}
 
-    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, WordOrder]:
+    def word_orders(self, question: AskedQuestion, pairs: Mapping[str, Sequence[Pair]]) -> dict[str, QuestionOrder]:
         return {id: word_order(question, some, self.columns[id]) for id, some in pairs.items()}
 
 
