@@ -278,7 +278,7 @@ def test_words_that_were_erased_there_since_are_listed_and_erased_where_that_is_
         head, words = bank.head(), WARNING.content.encode()
         made, planned = bank.absorb(copied), bank.absorb(copied, erase=True, dry_run=True)
         for each in (made, planned):
-            assert each.erasure and each.erasure.dry_run and each.erasure.appended is None
+            assert each.erasure and each.erasure.appended is None
             assert each.erased_since >= 1 and each.brought == 0 and WARNING.id in each.erased_items
             assert {"memories_extracted", "note_logged"} <= {place.type for place in each.erasure.places}
         assert bank.head() == head and any(words in line for line in bank.log.lines())
