@@ -55,6 +55,24 @@ class TestTools(AdvisedContract):
     def half_said(self) -> str:
         return "I have a plan, and no call."
 
+    def test_common_tools_have_a_line_in_their_order_and_rare_ones_are_named(self, tmp_path: Path) -> None:
+        """As functions, with schemas that a server can read, instead of lines."""
+        made = self.setting(tmp_path, self.submits())
+        made.run(self.name)
+        offered = made.turns.requests[0].tools
+        common = [each.name for each in made.tools.manual() if not each.rare]
+        assert [each.name for each in offered] == [*common, "llm_query", "llm_query_batched", "SUBMIT"]
+        assert all(name in str(made.turns.requests[0].system) for name in {*made.tools.functions} - {*common})
+        find = next(each for each in offered if each.name == "find")
+        assert find.parameters == {
+            "type": "object",
+            "properties": {"word": {"type": "string"}, "k": {"type": "integer"}},
+            "required": ["word"],
+        }
+        for each in offered:
+            assert each.description and "$ref" not in json.dumps(each.parameters)
+            assert all(property_.keys() & {"type", "enum"} for property_ in each.parameters["properties"].values())
+
     def test_calls_of_one_reply_are_made_in_their_order(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, Calls(ROCK, ("refuse", {"word": "x"}), SAND, words="All three."), self.submits())
         result = made.run(self.name)
