@@ -78,7 +78,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         patch.setattr("rbank_es.loop.resources.Sandboxes", Pool)
         with redirect_stdout(said):
             result = live_demo.run_tasks(bank, aloud=True)
-            live_demo.print_result(bank, result, "lesson")
+            live_demo.print_result(result, "lesson")
         results = run_closed_loop(live_demo.scripted_tasks(), bank, settings, source())
         assert {result.how for result in results} == {"known"}
         yield Demo(bank, {result.task: result for result in results}, said.buffer.getvalue().decode())
