@@ -42,7 +42,7 @@ def test_a_whole_run(name: str, tmp_path: Path) -> None:
         tmp_path / "bank",
         [
             code("found = find('rock', k=2)\nprint(found['found'], len(context) > 100)"),
-            code("print(llm_query_batched([question, 'b'])[1])\nfound['k']"),
+            code("print(llm_query_batched(['a', 'b'])[1])\nfound['k']"),
             code("SUBMIT(found['found'], 'SELECT', {'keys': [found['key']]})"),
         ],
     )
