@@ -26,6 +26,8 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
         begin = time.process_time()
         made = bank.absorb(other)
         seconds = time.process_time() - begin
-    counts = f"{made.runs:,} runs of another bank, {made.brought:,} events, {made.candidates:,} candidates"
+    counts = (
+        f"{made.brought_runs:,} runs of another bank, {made.brought:,} events, {made.brought_candidates:,} candidates"
+    )
     what = f"{counts} (processor time)"
     yield Row("absorption", what, ours=duration(seconds), goal=Goal("≤", 30, "s"), value=seconds)
