@@ -242,6 +242,9 @@ class Server:
             raise errors.LogUnavailable(self.place, "connect to", _said(error)) from error
         except (states.DiskFull, states.QueryCanceled) as error:
             raise errors.LogUnavailable(self.place, "use", _said(error)) from error
+        except (states.FeatureNotSupported, states.ReadOnlySqlTransaction) as error:  # the first by BEGIN at a replica
+            why = f"the server only reads, as a replica does ({_said(error)}); name the one that it follows"
+            raise errors.LogUnavailable(self.place, "write to", RuntimeError(why)) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise ConnectionLost(self.place, error) from error
         except psycopg.Error as error:
