@@ -58,17 +58,21 @@ class Relay:
                 self.trips += not said
                 said.extend(data)
                 to_server.write(data)
-            to_server.close()
 
         async def server() -> None:
             while data := await from_server.read(65536):
                 if self._broken is not None and self._broken in said:
                     self._broken = None
-                    to_server.close()
-                    break
+                    return
                 said.clear()
                 to_client.write(data)
-            to_client.close()
 
+        # Either end closes the other, also where a read fails: who waits there would wait for ever.
+        ways = [asyncio.ensure_future(way()) for way in (client, server)]
         with suppress(asyncio.CancelledError):
-            await asyncio.gather(client(), server(), return_exceptions=True)
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for writer in (to_server, to_client):
+            writer.close()
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)

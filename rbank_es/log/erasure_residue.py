@@ -7,7 +7,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from rbank_es import limits
@@ -23,12 +23,18 @@ _ROWS = 1_000
 def clear_derived(folder: Path, *, but: Iterable[str] = ()) -> None:
     """Remove what was derived from a log into a folder, save files of some names. The caller holds its lock.
 
-    Lock files stay: a lock on a removed file would exclude nobody.
+    Lock files stay: a lock on a removed file would exclude nobody. What others remove meanwhile, or removed before, as
+    the sweep of caches does for banks that are gone, is no error.
     """
     kept = frozenset(but)
-    for path in folder.iterdir():
+    found = list[Path]()
+    with suppress(FileNotFoundError):
+        found += folder.iterdir()
+    for path in found:
         if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
+            while path.exists():
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(path)
         elif path.suffix != ".lock" and path.name not in kept:
             path.unlink(missing_ok=True)
 

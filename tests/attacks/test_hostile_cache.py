@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from rbank_es.errors import BadInput, CannotWrite, Notice
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.exchange.people_database import write_people_database
 from rbank_es.log import Erasing
+from rbank_es.log.file import writer
 from rbank_es.projections import builder
 from rbank_es.system import files
 from rbank_es.system.files import BankCache, open_scratch, sweep_scratch, temporary_folder, write_replacing
@@ -201,6 +203,25 @@ def test_erasing_cleans_the_caches_of_every_place(bank: Path, tmp_path: Path) ->
         opened.log.erase(Erasing(words=(TITLE,)))
     left = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and TITLE.encode() in path.read_bytes()]
     assert left == []
+
+
+@pytest.mark.parametrize("listing", [1, 2], ids=["before it is locked", "before it is cleared"])
+def test_an_erasure_completes_while_the_cache_of_a_copy_that_is_gone_is_swept(
+    bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listing: int
+) -> None:
+    shutil.copytree(bank, tmp_path / "copy")
+    swept, listings = database(tmp_path / "copy").parent, count(1)
+
+    def listed(of: str) -> list[Path]:
+        found = files.caches_of(of)
+        if next(listings) == listing:
+            shutil.rmtree(swept)
+        return found
+
+    monkeypatch.setattr(writer, "caches_of", listed)
+    with Bank.open(bank) as opened:
+        opened.erase(text=TITLE)
+        assert next(listings) > listing and not opened.check().erasing
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rbank_es import limits
@@ -122,7 +122,8 @@ def clear(directory: Path, caches: Iterable[Path], calls: System) -> None:
     remove_remains(directory, calls)
     for folder in caches:
         clear_derived(folder, but=[disk.RECEIPTS])
-        calls.sync_directory(folder)
+        with suppress(FileNotFoundError):  # the whole folder is gone
+            calls.sync_directory(folder)
 
 
 def residue_of(source: SegmentLines, directory: Path, caches: Iterable[Path], sought: SoughtWords) -> Residue:

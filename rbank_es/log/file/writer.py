@@ -417,7 +417,8 @@ class Writer(disk.ProcessCache):
         try:
             with ExitStack() as held:
                 for folder in self._caches():
-                    held.enter_context(disk.locked(folder / DERIVED_LOCK, self._place))
+                    with suppress(FileNotFoundError):  # swept meanwhile, as that of a bank that is gone
+                        held.enter_context(disk.locked(folder / DERIVED_LOCK, self._place))
                 held.enter_context(self)
                 yield
         except OSError as error:
