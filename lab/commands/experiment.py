@@ -48,7 +48,6 @@ from rbank_es.lab.commands.experiment_rate import rate
 from rbank_es.lab.commands.experiment_report import REPORT_COMMANDS
 from rbank_es.lab.commands.experiment_shards import slurm_script, status
 from rbank_es.lab.commands.experiment_simulate import simulate
-from rbank_es.lab.commands.experiment_whatif import whatif
 from rbank_es.limits import experiment_limits
 
 if TYPE_CHECKING:
@@ -462,4 +461,4 @@ def _print_outcomes(
     echo_command(f"experiment report {shlex.quote(str(folder))}")
 
 
-experiment.add_commands(list_, show, run, status, whatif, rate, simulate, *REPORT_COMMANDS)
+experiment.add_commands(list_, show, run, status, rate, simulate, *REPORT_COMMANDS)

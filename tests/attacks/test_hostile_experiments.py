@@ -26,7 +26,6 @@ from rbank_es.lab.plan import trials
 from rbank_es.lab.report import CONDITIONS, PAGE, ROWS, write_report
 from rbank_es.lab.report_check import check_report
 from rbank_es.lab.run_rows import rows_of
-from rbank_es.lab.supposed_conditions import supposed_conditions
 from rbank_es.lab.trial import tables_of
 from rbank_es.lab.trial_log import TrialLog
 from rbank_es.lab.trial_pages import write_trial_pages
@@ -139,22 +138,6 @@ def test_a_file_in_the_place_of_the_folder_is_refused_in_words(tmp_path: Path) -
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(BadInput, match=r"notes.txt is a file, where the folder of an experiment must be: run it in"):
         prepare_folder(materials(tmp_path / "place"), tmp_path / "notes.txt")
-
-
-@pytest.mark.slow
-def test_no_link_is_followed_to_suppose_other_policies(tmp_path: Path) -> None:
-    policies = "policies.consolidation = { name = 'append' }"
-    two = parse_experiment(
-        (
-            DEFINITION_TEXT.format(orders=1) + "[[condition]]\nname = 'append'\nlayers = ['L0', 'L2']\n" + policies
-        ).encode()
-    )
-    folder = written(tmp_path / "pair", two)
-    assert len(supposed_conditions(two, folder, "with")) == 1
-    (folder / "banks" / "with" / "o0-r0").rename(tmp_path / "elsewhere")
-    (folder / "banks" / "with" / "o0-r0").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(BadInput, match="symbolic link"):
-        supposed_conditions(two, folder, "with")
 
 
 # ---------------------------------------------------------------- claims

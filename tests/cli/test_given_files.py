@@ -181,7 +181,6 @@ NO_FILES = {
     *("experiment check folder", "experiment compare folder", "experiment compare other", "experiment rate folder"),
     *(
         "experiment report folder",
-        "experiment whatif folder",
         "experiment status folder",
         "suite check --files",
         "doctor --lm",
