@@ -32,7 +32,7 @@ from rbank_es.lab.trial_pages import write_trial_pages
 from rbank_es.lab.trial_place import DEFINITION, ENVIRONMENT, SUITE, TrialPlace
 from rbank_es.lab.trial_record import results_digest
 from rbank_es.log import Head
-from tests.lab.folders import DEFINITION_TEXT, end, pair, record_trial, suite_of, trial_events, written
+from tests.lab.folders import end, pair, record_trial, suite_of, trial_events, written
 from tests.lab.trials import materials, ran
 from tests.lab.trials import pair as real_pair
 from tests.loop.loops import source
