@@ -44,23 +44,23 @@ class TestMemoryLog(EventLogContract):
     def stored_bytes(self, log: EventLog) -> bytes:
         store = store_of(log)
         files = [path.read_bytes() for path in store.derived_directory.rglob("*") if path.is_file()]
-        return b"\n".join([*store.texts.values(), *store.events, *files])
+        return b"\n".join([*(row.line for row in (*store.long_texts.values(), *store.events)), *files])
 
     def replace_last_line(self, log: EventLog, line: bytes) -> None:
         store = store_of(log)
-        store.events[-1] = lines.close_line(line[: -lines.CRC_TAIL], store.seed)[:-1]
+        store.events[-1] = store.events[-1]._replace(line=lines.close_line(line[: -lines.CRC_TAIL], store.seed)[:-1])
 
 
 def test_damage_is_found() -> None:
     """A changed byte raises when it is read, and in `verify`; nothing is skipped."""
     log = MemoryLog(MemoryStore("ab" * 16))
     log.append([note("one"), note("two " * 1_000)])
-    for lines_, place in ((log.store.events, 0), (log.store.texts, next(iter(log.store.texts)))):
-        whole = lines_[place]  # type: ignore[call-overload]
-        lines_[place] = whole.replace(b"o", b"0")  # type: ignore[call-overload]
+    for rows, place in ((log.store.events, 0), (log.store.long_texts, next(iter(log.store.long_texts)))):
+        whole = rows[place]  # type: ignore[call-overload]
+        rows[place] = whole._replace(line=whole.line.replace(b"o", b"0"))  # type: ignore[call-overload]
         with raises(LogCorruption):
             log.verify()
-        lines_[place] = whole  # type: ignore[call-overload]
+        rows[place] = whole  # type: ignore[call-overload]
     assert log.verify().events == 2
     with raises(CheckFailed):
         log.verify([log.head(1), type(log.head())(1, "ab" * 32)])

@@ -1,45 +1,43 @@
-"""The stored form of a log in memory: its lines, and the indexes that are kept with them."""
+# ruff: noqa: D102  the methods without a docstring are documented in `Rows`
+"""The rows of a log in memory, and the indexes that are kept with them."""
 
 from __future__ import annotations
 
 import os
 import threading
 import weakref
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
-from rbank_es.errors import LogCorruption
-from rbank_es.events.event import Ref
-from rbank_es.log import erasure, lines
-from rbank_es.log.disk import locked
-from rbank_es.log.erasure_residue import clear_derived
-from rbank_es.log.line_groups import line_groups, named_texts
-from rbank_es.log.protocol import DERIVED_LOCK, Ancestor
+from rbank_es.log.lines import GENESIS, event_of, seed_of
+from rbank_es.log.protocol import Ancestor
+from rbank_es.log.rows.line_rows import End, LineRow, TextRow
 from rbank_es.system.files import remove_temporary, temporary_folder
 from rbank_es.system.forks import told_of_forks
 
 
 @dataclass(eq=False)
 class MemoryStore:
-    """The stored form of one log: lines without newline, in the order in which they were written.
+    """The rows of one log; see `Rows` for the promises of its methods.
 
-    `events` are the lines of events, that of position n at n - 1; `texts` the lines of long texts by key.
+    `events` are the rows of events, that of position n at n - 1; `long_texts` those of long texts by key, in the order
+    of `text_places`. Readers take no lock: an event is there when it is in `events`, and what the indexes have beside
+    is of an append under way, or of one that a signal interrupted, or a fork, in the child.
     """
 
     bank_id: str
     name: str = ""
-    events: list[bytes] = field(default_factory=list)
-    texts: dict[str, bytes] = field(default_factory=dict)
+    events: list[LineRow] = field(default_factory=list)
+    long_texts: dict[str, TextRow] = field(default_factory=dict)
+    text_places: list[tuple[int, str]] = field(default_factory=list)
     ids: dict[str, int] = field(default_factory=dict)
     runs: dict[str, list[int]] = field(default_factory=dict)
     """The positions of each run's events."""
     stored: dict[bytes, str] = field(default_factory=dict)
-    """SHA-256 of the raw JSON of each text that is stored, to its key."""
-    digests: list[bytes] = field(default_factory=lambda: [lines.GENESIS])
+    """The key of each text that is stored and not erased, by SHA-256 of its raw JSON."""
     erased_at: int = 0
     ancestors: tuple[Ancestor, ...] = ()
     held: set[str] = field(default_factory=set)
@@ -48,7 +46,7 @@ class MemoryStore:
 
     def __post_init__(self) -> None:
         self.lineage = next((each.bank for each in self.ancestors), self.bank_id)
-        self.seed = lines.seed_of(self.lineage)
+        self.seed = seed_of(self.lineage)
         told_of_forks.add(self)
 
     def forget_parent(self) -> None:
@@ -65,97 +63,96 @@ class MemoryStore:
                 weakref.finalize(self, _remove, self._derived, os.getpid())
             return self._derived
 
-    def derived_files_held(self) -> AbstractContextManager[None]:
-        """Exclude writers of derived files, if there are any files."""
-        if self._derived is None:
-            return nullcontext()
-        return locked(self._derived / DERIVED_LOCK, f"memory:{self.name}")
+    # ------------------------------------------------------------ reading
 
-    # ------------------------------------------------------------ as a source for erasure
+    def position(self) -> int:
+        return len(self.events)
 
-    def parts(self) -> tuple[None]:
-        """Return the one part that a log in memory has."""
-        return (None,)
+    def end(self) -> End:
+        if not self.events:
+            return End(0, "", GENESIS, None, ())
+        last = self.events[-1]
+        return End(last.seq, event_of(last.line).at, last.digest, last.line, ())
 
-    def line_at(self, seq: int) -> tuple[None, bytes] | None:
-        """Return the line at a position; None where there is none."""
-        return (None, self.events[seq - 1]) if 0 < seq <= len(self.events) else None
+    def lines(
+        self, after: int, upto: int, types: Collection[str] | None, run: str | None, most: int
+    ) -> Sequence[tuple[int, bytes]]:
+        found = (row for row in self._rows(after, upto, run) if types is None or row.type in types)
+        return [(row.seq, row.line) for row in islice(found, most)]
 
-    def lines_with(self, part: None, needle: bytes) -> Iterator[bytes]:
-        """Yield the lines that hold some bytes."""
-        return (line for line in (*self.texts.values(), *self.events) if needle in line)
+    def _rows(self, after: int, upto: int, run: str | None) -> Iterator[LineRow]:
+        upto = min(upto, len(self.events))
+        if run is None:
+            return (self.events[at] for at in range(after, upto))
+        positions = self.runs.get(run, [])
+        return (self.events[at - 1] for at in positions[bisect_right(positions, after) : bisect_right(positions, upto)])
 
-    def blocks(self, part: None) -> Iterator[tuple[str, bytes]]:
-        """Yield all lines, each with its place in words."""
-        yield from (("a long text", line) for line in self.texts.values())
-        yield from ((f"position {number:,}", line) for number, line in enumerate(self.events, 1))
+    def page(self, after: int, most: int) -> Sequence[LineRow]:
+        return self.events[after : after + most]
 
-    def text(self, ref: Ref, part: None = None) -> str | None:
-        """Return the text that a handle names; None if it was erased. Raises `LogCorruption`."""
-        line = self.texts.get(ref.key)
-        if line is None:
-            raise LogCorruption(f"the text {ref.key[:12]}…", "it is missing")
-        try:
-            return lines.read_text(line, self.seed)
-        except ValueError as error:
-            raise LogCorruption(f"the text {ref.key[:12]}…", str(error)) from None
+    def texts(self, after: int, upto: int) -> Iterable[tuple[int, bytes]]:
+        first, behind = (bisect_left(self.text_places, (seq + 1, "")) for seq in (after, upto))
+        return [(seq, self.long_texts[key].line) for seq, key in self.text_places[first:behind]]
+
+    def digest(self, seq: int) -> bytes | None:
+        return self.events[seq - 1].digest if 0 < seq <= len(self.events) else None
+
+    def positions(self, ids: Sequence[str]) -> dict[str, int]:
+        found = {event_id: self.ids.get(event_id, 0) for event_id in ids}
+        return {event_id: seq for event_id, seq in found.items() if 0 < seq <= len(self.events)}
+
+    def text(self, key: str) -> bytes | None:
+        found = self.long_texts.get(key)
+        return None if found is None else found.line
+
+    def keys(self, digests: Collection[bytes]) -> dict[bytes, str]:
+        found = {digest: self.stored.get(digest) for digest in digests}
+        # That of an append that was interrupted goes with the next one.
+        return {digest: key for digest, key in found.items() if key and self.long_texts[key].seq <= len(self.events)}
+
+    def erasures(self) -> int:
+        return self.erased_at
 
     # ------------------------------------------------------------ writing
 
-    def stored_lines(self) -> Iterator[bytes]:
-        """Yield the lines of events, each behind those of the texts that it names first, or records as erased."""
-        seen, texts = set[str](), self.texts
-        for group in line_groups(self.events):
-            named = dict.fromkeys(key for line in group.events for key in named_texts(line) if key not in seen)
-            yield from (texts[key] for key in named if key in texts)
-            seen |= named.keys()
-            yield from group.events
-
-    def add(self, rows: Sequence[bytes]) -> None:
-        """Add the lines of a group, and wake the threads that wait for it."""
+    def add(self, events: Sequence[LineRow], texts: Sequence[TextRow], kinds: Collection[str]) -> None:
+        """Store rows behind the end, and wake the threads that wait for them."""
         self._drop_unfinished()
-        events = [line for line in rows if not line.startswith(lines.ANY_TEXT)]
-        self.texts |= {lines.key_of_text(line): line for line in rows if line.startswith(lines.ANY_TEXT)}
-        self.stored |= {
-            sha256(lines.raw_text(line)).digest(): lines.key_of_text(line)
-            for line in rows
-            if line.startswith(lines.TEXT)
-        }
-        for seq, line in enumerate(events, len(self.events) + 1):
-            self.digests.append(lines.chain(self.digests[-1], line))  # 32 bytes an event make every head immediate
-            self.ids[lines.id_of(line)] = seq
-            run = lines.key_of(line).run
-            if isinstance(run, str):
-                self.runs.setdefault(run, []).append(seq)
+        for text in texts:
+            self.text_places.append((text.seq, text.key))
+            self.long_texts[text.key] = text
+            if text.digest is not None:
+                self.stored[text.digest] = text.key
+        for row in events:
+            self.ids[row.id] = row.seq
+            if row.run is not None:
+                self.runs.setdefault(row.run, []).append(row.seq)
+        erased = max((row.seq for row in events if row.type == "content_erased"), default=self.erased_at)
         with self.changed:
             # Last and in one step, because readers take no lock and must see whole groups.
             self.events += events
+            self.erased_at = erased
             self.changed.notify_all()
 
     def _drop_unfinished(self) -> None:
-        """Drop from the indexes what an append left that a signal interrupted, or a fork, in the child."""
+        """Drop from the indexes what an append left that did not come to its end."""
         end = len(self.events)
-        if len(self.digests) > end + 1:
-            self.ids, self.runs = self._indexes_upto(end)
-            del self.digests[end + 1 :]  # last, because they show that there is something to drop
+        if len(self.ids) == end and (not self.text_places or self.text_places[-1][0] <= end):
+            return
+        self.runs = {run: [seq for seq in found if seq <= end] for run, found in self.runs.items()}
+        self.stored = {digest: key for digest, key in self.stored.items() if self.long_texts[key].seq <= end}
+        self.text_places = [each for each in self.text_places if each[0] <= end]
+        self.ids = {row.id: row.seq for row in self.events}  # last, because they show that there is something to drop
 
-    def _indexes_upto(self, position: int) -> tuple[dict[str, int], dict[str, list[int]]]:
-        ids = {event_id: seq for event_id, seq in self.ids.items() if seq <= position}
-        runs = {run: seqs[: bisect_right(seqs, position)] for run, seqs in self.runs.items() if seqs[0] <= position}
-        return ids, runs
-
-    def rewrite(self, targets: erasure.Targets) -> None:
-        """Replace the lines of texts to erase, and remove derived files. For the holder of `changed`."""
-        # First what the next erasure of the same words would not find again, should a signal interrupt this one.
-        self.erased_at = len(self.events)
-        if self._derived is not None:
-            clear_derived(self._derived)
-        for key in targets.keys & self.texts.keys():
-            self.texts[key] = targets.erased_line(self.texts[key], self.seed)[:-1]
+    def rewrite(self, events: Sequence[tuple[int, bytes]], texts: Sequence[tuple[str, bytes]]) -> None:
+        """Replace lines of events by position, and of texts by key, whose digests go. For the holder of `changed`."""
+        erased = dict(texts)
         # An erased text that is appended again is stored again, under another key.
-        self.stored = {digest: key for digest, key in self.stored.items() if key not in targets.keys}
-        for seq in targets.paths:
-            self.events[seq - 1] = targets.erased_line(self.events[seq - 1], self.seed)[:-1]
+        self.stored = {digest: key for digest, key in self.stored.items() if key not in erased}
+        for key, line in texts:
+            self.long_texts[key] = self.long_texts[key]._replace(digest=None, line=line)
+        for seq, line in events:
+            self.events[seq - 1] = self.events[seq - 1]._replace(line=line)
 
 
 def _remove(directory: Path, process: int) -> None:

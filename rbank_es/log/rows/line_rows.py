@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from typing import Literal, NamedTuple, Protocol
@@ -157,13 +157,12 @@ def group_rows(composed: ComposedGroup, end: End) -> tuple[list[LineRow], list[T
         TextRow(key, end.seq + 1, number, digest_of[key], line)
         for number, (key, line) in enumerate(zip(keys, texts, strict=True))
     ]
-    return list(_event_rows(stored[len(texts) :], end.digest)), text_rows
-
-
-def _event_rows(events: Iterable[bytes], digest: bytes) -> Iterator[LineRow]:
-    for line in events:
+    rows, digest = list[LineRow](), end.digest
+    for event, line in zip(composed.events, stored[len(texts) :], strict=True):
         digest = lines.chain(digest, line)
-        yield _event_row(line, digest)
+        run = getattr(event, "run", None)
+        rows.append(LineRow(event.seq, event.id, type_of(event), run if isinstance(run, str) else None, digest, line))
+    return rows, text_rows
 
 
 def _event_row(line: bytes, digest: bytes) -> LineRow:

@@ -42,7 +42,6 @@ from rbank_es.log.rows.line_rows import Access, ComposedRows, End, RowBatch, Row
 from rbank_es.log.verification import LogCheck
 from rbank_es.system.files import BankCache
 
-_PAGE = 500  # rows that are read at once
 _POLL_S = (0.005, 0.5)
 """Seconds between two looks for news: at first, and at most."""
 
@@ -52,6 +51,7 @@ class RowLog:
 
     scheme: str
     engine: LogEngine
+    page_rows = 500  # that are read at once
 
     def __init__(
         self, bank_id: str, ancestors: Sequence[Ancestor], place: str, cache: BankCache, clock: Clock, entropy: Entropy
@@ -122,10 +122,10 @@ class RowLog:
         end = end if upto is None else min(end, upto)
         while after < end:
             with self.rows() as rows:
-                page = rows.lines(after, end, types, run, _PAGE)
+                page = rows.lines(after, end, types, run, self.page_rows)
             for after, line in page:
                 yield self._sound(after, line)
-            if len(page) < _PAGE and run is not None:
+            if len(page) < self.page_rows and run is not None:
                 return
             if not page:
                 return
@@ -143,7 +143,7 @@ class RowLog:
         after = 0
         while True:
             with self.rows("snapshot") as rows:
-                page = rows.page(after, _PAGE)
+                page = rows.page(after, self.page_rows)
                 texts = dict[int, list[bytes]]()
                 for seq, line in rows.texts(after, page[-1].seq) if page else ():
                     texts.setdefault(seq, []).append(line)
@@ -282,7 +282,7 @@ class RowLog:
                 lambda reason: errors.LogCorruption(f"{self.place}, {place}", reason),
                 lambda key: rows.text(key) is not None,
             )
-            while page := rows.page(seq, _PAGE):
+            while page := rows.page(seq, self.page_rows):
                 texts = list(rows.texts(seq, page[-1].seq))
                 for row in page:
                     while texts and texts[0][0] <= row.seq:
@@ -332,8 +332,9 @@ class RowLog:
             records = erasure.records_of(planned, reason, by)
             made = self._store(rows, self._prepared(records), self._end(rows))
             planned = planned.carried_out(made.appended, {})
-            self._rewrite(rows, erasure.Targets.of(records))
+            # First what the next erasure of the same words would not find again, should a signal interrupt this one.
             clear_derived(self.derived_directory)
+            self._rewrite(rows, erasure.Targets.of(records))
         self._acknowledge(made)
         self._remove_old_rows()
         if rebuild is not None:
@@ -400,7 +401,7 @@ class RowSource:
 
     def blocks(self, part: str) -> Iterator[tuple[str, bytes]]:
         seq = 0
-        while page := self._rows.page(seq, _PAGE):
+        while page := self._rows.page(seq, self._log.page_rows):
             yield from (("a long text", line) for _, line in self._rows.texts(seq, page[-1].seq))
             yield from ((f"position {row.seq}", row.line) for row in page)
             seq = page[-1].seq
