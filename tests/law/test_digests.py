@@ -97,17 +97,6 @@ def test_what_became_of_an_item_counts(change: dict[str, Any]) -> None:
     assert changed(state_digests(with_item()), state_digests(with_item(**change))) == {"items", "all"}
 
 
-@pytest.mark.parametrize("change", [{"born_seq": 4}, {"ended_seq": 5}, {"extraction": "f"}, {"rank": (4, 1)}])
-def test_positions_and_event_ids_of_an_item_do_not_count(change: dict[str, Any]) -> None:
-    """They differ between a bank and an import of its export."""
-    assert state_digests(with_item()) == state_digests(with_item(**change))
-
-
-def test_an_item_without_support_counts_as_never_born() -> None:
-    """So overruling a verdict and back leaves the digests as they were."""
-    assert state_digests(with_item(state="unsupported")) == state_digests(State())
-
-
 @pytest.mark.slow
 @given(histories(erased=True).map(stamped))
 def test_a_history_recorded_elsewhere_has_the_same_digests(log: list[Event]) -> None:
@@ -147,11 +136,3 @@ def test_digests_are_equal_exactly_where_content_is(one: list[Event], other: lis
     differing = changed(state_digests(first), state_digests(second))
     assert differing - {"all"} == content(first).keys() - same
     assert ("all" in differing) == bool(differing - {"all"})
-
-
-@given(histories(max_size=12).map(stamped))
-def test_one_more_event_changes_the_digests_where_it_changes_content(log: list[Event]) -> None:
-    """The same law for neighbouring states, which differ by little."""
-    before, after = fold(log[:-1]), fold(log)
-    differing = changed(state_digests(before), state_digests(after)) - {"all"}
-    assert differing == {name for name, part in content(before).items() if part != content(after)[name]}
