@@ -8,12 +8,10 @@ from msgspec.structs import replace
 
 from rbank_es.events import (
     Decision,
-    Erased,
     Event,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
-    MemoriesRetracted,
 )
 from rbank_es.events.items import Item
 from rbank_es.law import ConsolidationPolicy, State, fold
@@ -41,28 +39,15 @@ def decisions(
     return made.decisions
 
 
-def state_of(*items: Item, **changes: str) -> State:
-    """A bank that learned these items one after the other; `changes` says by id what became of one of them then:
-    forgotten, withdrawn, rejected, pending, erased, or supported (once more)."""
+def state_of(*items: Item, forgotten: Sequence[str] = ()) -> State:
+    """A bank that learned these items one after the other, and forgot some."""
     events: list[Event] = []
     for number, item in enumerate(items):
-        change = changes.get(item.id, "")
-        words = Erased(digest="0" * 64) if change == "erased" else item.text
         extraction, added = extraction_id(number), Decision(candidate=0, action="add", item=item.id)
         events += [
-            MemoriesExtracted(
-                id=extraction, kind="manual", heads=(item.head,), candidates=(words,), pending=change == "pending"
-            ),
+            MemoriesExtracted(id=extraction, kind="manual", heads=(item.head,), candidates=(item.text,)),
             MemoriesConsolidated(extraction=extraction, policy="append-1", decisions=(added,)),
         ]
-        if change == "supported":
-            again = extraction_id(1_000 + number)
-            events.append(MemoriesExtracted(id=again, kind="manual", heads=(item.head,), candidates=(words,)))
-            skip = Decision(candidate=0, action="skip", item=item.id, targets=(item.id,))
-            events.append(MemoriesConsolidated(extraction=again, policy="append-1", decisions=(skip,)))
-    for id, change in changes.items():
-        if change == "forgotten":
-            events.append(MemoriesForgotten(ids=(id,), policy="by-hand-1"))
-        elif change in ("withdrawn", "rejected"):
-            events.append(MemoriesRetracted(ids=(id,), how=change))  # type: ignore[arg-type]
+    if forgotten:
+        events.append(MemoriesForgotten(ids=tuple(forgotten), policy="by-hand-1"))
     return fold(stamped(events))

@@ -22,20 +22,6 @@ from rbank_es.policies.retrieval import RetrievalPolicy
 from rbank_es.policies.retrieval_quality import read_cases
 from tests.effort import examples, one_in
 
-UNRELATED = (
-    "Which Sicilian wine goes with grilled tuna?",
-    "How do I renew a passport that was stolen abroad?",
-    "What did the tax inspector say about depreciation?",
-    "Compose a haiku about jealousy and marmalade.",
-    "Which of these mortgages has the lowest rate over ten years?",
-    "Who wrote the libretto of the Magic Flute?",
-    "Is it safe to give ibuprofen to a toddler?",
-    "Name the longest river of South America.",
-    "How many calories are there in a croissant?",
-    "When does the pharmacy in Turin open on Sunday?",
-)
-"""Questions that nothing in a bank about lights answers; written after the floor was chosen."""
-
 
 @pytest.fixture(scope="module")
 def lessons() -> Iterator[Bank]:
@@ -43,15 +29,6 @@ def lessons() -> Iterator[Bank]:
     with Bank.create("memory:", policies=[Bm25V2().choice]) as bank:
         import_paths(bank, [Path(str(lights().lessons))])
         yield bank
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("query", one_in(3, UNRELATED))
-def test_a_question_about_something_else_is_given_nothing(lessons: Bank, query: str) -> None:
-    with lessons.live() as view:
-        result = view.retrieve(query, 6, domain="lights")
-    assert result.items == ()
-    assert all(item.withheld == "coverage" and item.rank == 0 for item in result.withheld)
 
 
 def test_no_unrelated_case_of_the_shipped_set_is_given_anything(lessons: Bank) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
 from typing import Any, get_args
 
 import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadPolicy
-from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten, PolicyChoice
+from rbank_es.events import PolicyChoice
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item, Source
 from rbank_es.law import (
@@ -20,12 +19,6 @@ from rbank_es.law import (
     Dedup,
     DedupV2,
     Merge,
-    Never,
-    StandingVerdict,
-    State,
-    content_jaccard,
-    find_similar,
-    fold,
 )
 from rbank_es.law.bank_state import Proposal
 from rbank_es.law.known_items import KnownItems
@@ -43,10 +36,8 @@ from rbank_es.policies import (
     query_words,
 )
 from rbank_es.policies.policy_registry import policy_class
-from rbank_es.policies.words import STOP_WORDS, any_of, words_of
+from rbank_es.policies.words import STOP_WORDS, words_of
 from tests.consolidations import decisions, state_of
-from tests.pools import extraction_id
-from tests.strategies import stamped
 
 
 def item(id: str, title: str = "", content: str = "", src: Source = "seed", **facts: Any) -> Item:
@@ -98,94 +89,13 @@ def test_a_list_of_stop_words_never_changes() -> None:
     assert all(words_of(word) == [word] for word in STOP_WORDS["english-1"])
 
 
-@pytest.mark.parametrize(
-    "text", ["İstanbul", "caf\u00e9", "cafe\u0301", "हिन्दी", "foo_bar", "Straße", "Ελλάς", "x²y 1½"]
-)
-def test_a_text_is_found_by_a_search_for_itself(text: str) -> None:
-    """The words of a query are cut as the index cuts them, in any script."""
-    connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE VIRTUAL TABLE docs USING fts5(body, tokenize = 'porter unicode61')")
-    connection.execute("INSERT INTO docs VALUES (?)", (text,))
-    assert connection.execute("SELECT body FROM docs WHERE docs MATCH ?", (any_of(query_words(text)),)).fetchall()
-    connection.close()
-
-
 # ---------------------------------------------------------------- consolidation
-
-
-@pytest.mark.parametrize("policy", [Append(), Dedup()])
-@pytest.mark.parametrize(
-    ("change", "action", "targets", "reason"),
-    [
-        ("active", "skip", ("owl",), "same-id"),
-        ("pending", "skip", ("owl",), "same-id"),
-        ("forgotten", "add", (), "new"),
-        ("withdrawn", "discard", (), "withdrawn"),
-        ("rejected", "discard", (), "rejected"),
-    ],
-)
-def test_what_becomes_of_a_known_id(
-    policy: Append | Dedup, change: str, action: str, targets: tuple[str, ...], reason: str
-) -> None:
-    """It supports what is there, revives what was forgotten, and stays out where somebody said so."""
-    state = state_of(item("owl"), owl=change)
-    (decision,) = decisions(policy, state, [item("owl", "Other words")])
-    assert (decision.action, decision.item, decision.targets, decision.reason) == (action, "owl", targets, reason)
-
-
-@pytest.mark.parametrize("policy", [Append(), Dedup()])
-@pytest.mark.parametrize(
-    "content", ["Bound it first; then count.", "THEN count! Bound it first", "bound it first then count"]
-)
-def test_rejected_words_never_come_back_under_another_id(policy: Append | Dedup, content: str) -> None:
-    """Whatever the title, the source, the case, the order and the punctuation."""
-    state = state_of(item("owl", "Title", "Bound it first, then count."), owl="rejected")
-    (decision,) = decisions(policy, state, [item("elk", "Another title", content, "success")])
-    assert (decision.action, decision.reason) == ("discard", "rejected")
-
-
-@pytest.mark.parametrize(
-    ("new", "reason"),
-    [
-        (item("elk", "Title", "Never bound it first, then count it up.", "success"), "new"),
-        (item("elk", "Title", "Bound it first, then count it up.", polarity="failure"), "new"),
-        (item("elk", "Title", "Bound it first, then count it up.", domain="b"), "new"),
-        (item("elk", "Title", "Bound it first, then count it up.", domain="a"), "rejected"),
-        (item("elk", "Title", "Bound it first, then count it up."), "rejected"),
-        (item("elk", "Title", "Bound it last, and count nothing."), "new"),
-    ],
-    ids=["the opposite", "other polarity", "other domain", "same domain", "no domain", "other words"],
-)
-def test_a_rejection_bars_near_duplicates_and_nothing_else(new: Item, reason: str) -> None:
-    """Of the same polarity, in the same domain or where either has none; never what says the opposite."""
-    state = state_of(item("owl", "Title", "Bound it first, then count it up.", domain="a"), owl="rejected")
-    (decision,) = decisions(Append(), state, [new])
-    assert decision.reason == reason
-
-
-def test_opposites_contradict_and_are_never_duplicates() -> None:
-    """Both are kept, and the decision names the one that the candidate contradicts."""
-    state = state_of(
-        item("owl", "Never write COUNT(DISTINCT ?x)", "Write it without DISTINCT, as the graph has no doubles.")
-    )
-    new = item("elk", "Write COUNT(DISTINCT ?x)", "Write it without DISTINCT, as the graph has no doubles.")
-    (decision,) = decisions(Dedup(), state, [new])
-    assert (decision.action, decision.targets, decision.reason) == ("add", ("owl",), "contradicts")
-
-
-def test_duplicates_are_of_one_domain_and_an_id_confirmed_elsewhere_has_both() -> None:
-    """The same words of another ontology are another item, unless they have the same id."""
-    state = state_of(item("owl", "Same", "words", domain="a"), item("doe", "Same", "words", domain="b"))
-    (decision,) = decisions(Dedup(), state, [item("elk", "Same", "words", domain="b")])
-    assert decision.targets == ("doe",)
-    batch = [item("owl", "Same", "words", domain="c"), item("elk", "Same", "words", domain="c")]
-    assert [made.targets for made in decisions(Dedup(), state, batch)] == [("owl",), ("owl",)]
 
 
 @pytest.mark.parametrize("action", ["supersede", "merge"])
 def test_a_model_proposes_and_the_policy_decides(action: str) -> None:
     """Only active items of the same source, polarity and domain are put aside, and no more than the policy allows."""
-    state = state_of(*(item(id) for id in "abcd"), item("p", src="success"), item("f"), f="forgotten")
+    state = state_of(*(item(id) for id in "abcd"), item("p", src="success"), item("f"), forgotten=["f"])
     known = KnownItems.of(state)
 
     def proposed(policy: Merge, *targets: str) -> tuple[str, tuple[str, ...], str]:
@@ -198,122 +108,6 @@ def test_a_model_proposes_and_the_policy_decides(action: str) -> None:
     assert proposed(Merge(targets_max=4), "a", "b", "c", "d")[1] == ("a", "b", "c", "d")
 
 
-def test_what_took_the_place_of_an_item_is_supported_by_its_words() -> None:
-    """As long as that is active."""
-    state = state_of(item("owl"))
-    event = MemoriesExtracted(
-        id=extraction_id(9), kind="manual", heads=(item("elk").head,), candidates=(item("elk").text,)
-    )
-    took = Decision(candidate=0, action="supersede", item="elk", targets=("owl",))
-    done = MemoriesConsolidated(extraction=event.id, policy="by-hand-1", decisions=(took,))
-    state = fold(stamped([event, done], start=state.position + 1), state)
-    (decision,) = decisions(Append(), state, [item("owl")])
-    assert (decision.action, decision.targets, decision.reason) == ("skip", ("elk",), "superseded")
-    gone = fold(stamped([MemoriesForgotten(ids=("elk",), policy="by-hand-1")], start=state.position + 1), state)
-    (decision,) = decisions(Append(), gone, [item("owl")])
-    assert (decision.action, decision.reason) == ("add", "new")
-
-
-def test_append_adds_every_new_id_once() -> None:
-    """Also one that repeats an active item word for word; a second one of the same id supports the first."""
-    state = state_of(item("owl", "Same", "words"))
-    made = decisions(Append(), state, [item("elk", "Same", "words"), item("elk", "Same", "words")])
-    assert [(decision.candidate, decision.action, decision.reason) for decision in made] == [
-        (0, "add", "new"),
-        (1, "skip", "same-id"),
-    ]
-
-
-def test_dedup_skips_a_near_duplicate_and_says_how_near() -> None:
-    """Case and punctuation don't part what belongs together."""
-    state = state_of(item("owl", "Bound the query first", "Add a LIMIT, then count."))
-    (decision,) = decisions(Dedup(), state, [item("elk", "bound the query FIRST!", "add a limit; then count")])
-    assert (decision.action, decision.targets, decision.reason) == ("skip", ("owl",), "near-duplicate")
-    assert decision.title_similarity == pytest.approx(42 / 43)
-    assert decision.content_similarity == 1.0
-
-
-@pytest.mark.parametrize(
-    ("title", "content", "duplicate"),
-    [
-        ("abcdefghij", "a b c d", True),
-        ("abcdefghXY", "a b c d", True),  # ratio exactly 0.8
-        ("abcdefgXYZ", "a b c d", False),  # 0.7
-        ("abcdefghijKLMNO", "a b c d", True),  # exactly 0.8, all of it due to length
-        ("abcdefghijKLMNOP", "a b c d", False),
-        ("abcdefghij", "a b c", True),  # Jaccard exactly 3/4
-        ("abcdefghij", "a b c e", False),  # 3/5
-        ("abcdefghij", "D C B A a b", True),  # words are a set, in lower case
-        ("abcdefghij", "…", False),  # no word against four
-    ],
-)
-def test_the_thresholds_of_dedup_are_inclusive(title: str, content: str, duplicate: bool) -> None:
-    """Both must be reached."""
-    state = state_of(item("owl", "abcdefghij", "a b c d"))
-    (decision,) = decisions(Dedup(), state, [item("elk", title, content)])
-    assert (decision.action == "skip") == duplicate
-
-
-def test_contents_without_a_word_are_alike() -> None:
-    """Two empty sets have similarity 1; the titles decide."""
-    state = state_of(item("owl", "Same title", "—"))
-    same, other = decisions(Dedup(), state, [item("elk", "Same title", "…"), item("doe", "Wholly else", "…")])
-    assert (same.reason, same.content_similarity, other.action) == ("near-duplicate", 1.0, "add")
-
-
-@pytest.mark.parametrize(
-    ("old", "change"),
-    [
-        (item("owl", "Same", "words", "success"), ""),
-        (item("owl", "Same", "words", polarity="failure"), ""),
-        (item("owl", "Same", "words", "failure", polarity="success"), ""),
-        (item("owl", "Same", "words"), "withdrawn"),
-        (item("owl", "Same", "words"), "erased"),
-    ],
-    ids=["other source", "other polarity", "other source, same polarity", "ended", "erased"],
-)
-def test_dedup_compares_only_with_live_items_of_the_same_kind(old: Item, change: str) -> None:
-    """Same source and polarity, active, and with words."""
-    (decision,) = decisions(Dedup(), state_of(old, owl=change), [item("elk", "Same", "words")])
-    assert decision.action == "add"
-
-
-@pytest.mark.parametrize(("new", "old"), [("success", "failure"), ("failure", "success")])
-def test_polarities_never_merge(new: Any, old: Any) -> None:
-    """Neither what to do into what to avoid, nor the other way; and each finds its own kind behind the other."""
-    held = (item("owl", "Same", "words", polarity=old), item("elk", "Same", "words", polarity=new))
-    (first,) = decisions(Dedup(), state_of(held[0]), [item("doe", "Same", "words", polarity=new)])
-    (second,) = decisions(Dedup(), state_of(*held), [item("doe", "Same", "words", polarity=new)])
-    assert (first.action, second.targets) == ("add", ("elk",))
-
-
-def test_the_earliest_duplicate_is_the_target() -> None:
-    """By the order of the first decisions about them."""
-    state = state_of(item("b", "Same", "words"), item("a", "Same", "words"), item("c", "Same", "words"))
-    (decision,) = decisions(Dedup(), state, [item("elk", "Same", "words")])
-    assert decision.targets == ("b",)
-
-
-def test_candidates_of_one_extraction_are_weighed_against_each_other() -> None:
-    """An added one counts as active for those after it; a skipped one does not."""
-    batch = [item("x", "Same", "words"), item("y", "Same", "words"), item("y", "Same", "words")]
-    made = decisions(Dedup(), State(), batch)
-    assert [(decision.action, decision.targets) for decision in made] == [
-        ("add", ()),
-        ("skip", ("x",)),
-        ("skip", ("x",)),
-    ]
-
-
-def test_the_thresholds_are_settings() -> None:
-    """So an experiment can change them, and the change is recorded."""
-    state = state_of(item("owl", "abcdefghij", "a b c d"))
-    loose = Dedup(title_min=0.5, content_min=(1, 2))
-    (decision,) = decisions(loose, state, [item("elk", "abcdefgXYZ", "a b c e")])
-    assert decision.reason == "near-duplicate"
-    assert loose.choice.settings == {"title_min": 0.5, "content_min": (1, 2)}
-
-
 def test_where_no_content_need_be_common_the_titles_decide() -> None:
     """The first item with a similar title is the target, of the bank or of the same extraction."""
     state = state_of(item("owl", "Same", "a b"), item("doe", "Same", "c"), item("hen", "Apart", "x"))
@@ -324,50 +118,6 @@ def test_where_no_content_need_be_common_the_titles_decide() -> None:
         ("add", ()),
         ("skip", ("fox",)),
     ]
-
-
-# ---------------------------------------------------------------- forgetting
-
-
-def test_never_forgets_nothing() -> None:
-    """However many there are."""
-    assert Never().to_forget(state_of(*(item(f"i{n}") for n in range(50)))) == ()
-
-
-def test_bounded_gives_up_the_least_worth_first() -> None:
-    """Fewest wins, then fewest uses, then least support, then earliest decided on."""
-    state = state_of(*(item(id) for id in "abcde"), c="supported")
-    used = {"a": {"r1": 1, "r2": 2, "r4": 4}, "b": {"r1": 1, "r3": 3}}
-    won = StandingVerdict(verdict="success", judge="j", judge_version="1", kind="lm", rank=2, seq=9)
-    state = State(items=state.items, uses=used, verdicts={("r3", "learning"): won})
-    assert Bounded(max_items=1, grace=0).to_forget(state) == ("d", "e", "c", "a")
-    assert Bounded(max_items=3, grace=0).to_forget(state) == ("d", "e")
-    assert Bounded(max_items=5, grace=0).to_forget(state) == ()
-    once = State(items=state_of(item("a"), item("b")).items, uses={"a": {"r1": 1}}, verdicts={})
-    assert Bounded(max_items=1, grace=0).to_forget(once) == ("b",)
-
-
-def test_newborn_items_go_after_all_others() -> None:
-    """A full bank whose items were all used gives up one of these, not the one that no run could be given yet."""
-    state = state_of(*(item(id) for id in "abcd"))
-    state = State(items=state.items, uses={id: {"r1": 1} for id in "abc"})
-    assert Bounded(max_items=3, grace=0).to_forget(state) == ("d",)
-    assert Bounded(max_items=3, grace=1).to_forget(state) == ("a",)
-    assert Bounded(max_items=3, grace=4).to_forget(state) == ("d",), "all are newborn, so worth decides"
-    assert Bounded(max_items=1, grace=2).to_forget(state) == ("a", "b", "d"), "the bound holds in any case"
-
-
-def test_floors_keep_items_of_each_polarity() -> None:
-    """An item that would take its polarity below the floor is passed over."""
-    state = state_of(item("f1", src="failure"), item("f2", src="failure"), item("s1"), item("s2"), item("s3"))
-    assert Bounded(max_items=3, floor_failure=2, grace=0).to_forget(state) == ("s1", "s2")
-    assert Bounded(max_items=2, floor_failure=1, floor_success=1, grace=0).to_forget(state) == ("f1", "s1", "s2")
-
-
-def test_ended_items_and_those_of_the_judge_are_left_alone() -> None:
-    """Neither counted nor forgotten."""
-    state = state_of(item("p", src="principle"), item("e", src="episode"), item("a"), item("b"), a="forgotten")
-    assert Bounded(max_items=1).to_forget(state) == ()
 
 
 # ---------------------------------------------------------------- files and records
@@ -454,6 +204,13 @@ def test_toml_and_json_say_the_same() -> None:
             '[forgetting]\nname = "bounded"\nmax_items = 1\nfloor_success = 2',
             "the floors keep 2 items, max_items allows 1",
         ),
+        ('[extraction]\nextract_from = "all"', "extraction policy success-failure"),
+        ("[extraction]\nitems_max = 4", "extraction policy success-failure"),
+        ("[extraction]\nitems_max = 0", "extraction policy success-failure"),
+        ("[extraction]\ntemperature = 3", "extraction policy success-failure"),
+        ('[judging]\nname = "lm"\ncases = -1', "judging policy lm"),
+        ('[judging]\nname = "lm"\nsupervised = "yes"', "judging policy lm"),
+        ('[judging]\nname = "lm"\ncases = 1_000', "judging policy lm"),
     ],
 )
 def test_a_file_with_a_mistake_is_refused(text: str, message: str) -> None:
@@ -461,6 +218,18 @@ def test_a_file_with_a_mistake_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadPolicy) as refused:
         load_policies(text)
     assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        ('[extraction]\nextract_from = "best"\nitems_max = 2', SuccessFailure(extract_from="best", items_max=2)),
+        ("[judging]\nsupervised = true\ncases = 1", LmJudging(supervised=True, cases=1)),
+        ('[judging]\nname = "checks"\ngrounding = false', CheckJudging(grounding=False)),
+    ],
+)
+def test_a_file_may_change_any_policy(text: str, chosen: Any) -> None:
+    assert chosen in [policy_of(choice) for choice in load_policies(text)]
 
 
 def test_a_record_of_another_policy_is_refused() -> None:
@@ -472,67 +241,7 @@ def test_a_record_of_another_policy_is_refused() -> None:
         policy_of(PolicyChoice(kind="selection", name="best", version=1))
 
 
-# ---------------------------------------------------------------- extraction
-
-
-def test_a_file_may_change_the_extraction_policy() -> None:
-    """At the paper's temperature, and by comparing rollouts, unless told otherwise."""
-    chosen = load_policies('[extraction]\nextract_from = "best"\nitems_max = 2')[3]
-    assert (chosen.kind, chosen.name, chosen.version) == ("extraction", "success-failure", 1)
-    assert policy_of(chosen) == SuccessFailure(extract_from="best", items_max=2)
-    assert (SuccessFailure().temperature, SuccessFailure().extract_from) == (1.0, "contrastive")
-
-
-@pytest.mark.parametrize(
-    "wrong", ['extract_from = "all"', "items_max = 4", "items_max = 0", "temperature = 3", "k = 1"]
-)
-def test_an_extraction_policy_with_wrong_settings_is_refused(wrong: str) -> None:
-    """More than three items, no items, no such source, too hot."""
-    with pytest.raises(BadPolicy, match="extraction policy success-failure"):
-        load_policies(f"[extraction]\n{wrong}")
-
-
-# ---------------------------------------------------------------- similarity
-
-
-def test_what_is_similar_is_found_as_dedup_finds_it() -> None:
-    """The first of the same source and polarity whose title and content are both near; others are not asked."""
-    old = [item("a", "Count with DISTINCT", "one two three four", "success")]
-    old.append(item("b", "Count with distinct!", "one two three four", "success"))
-    new = item("c", "Count with DISTINCT.", "One, two; THREE four", "success")
-    assert find_similar(new, old) == old[0]
-    assert find_similar(new, old[1:]) == old[1]
-    assert find_similar(item("c", new.title, new.content, "seed"), old) is None
-    assert find_similar(item("c", "Another title altogether", new.content, "success"), old) is None
-    assert find_similar(item("c", new.title, "one two", "success"), old) is None
-    assert find_similar(item("c", new.title, "one two", "success"), old, Dedup(content_min=(1, 2))) == old[0]
-
-
-@pytest.mark.parametrize(
-    ("new", "old", "expected"),
-    [("a b c", "c b a", 1.0), ("A, b", "a c", 1 / 3), ("", "", 1.0), ("a", "", 0.0), ("a b c d", "a b c", 0.75)],
-)
-def test_contents_are_as_similar_as_their_sets_of_words(new: str, old: str, expected: float) -> None:
-    """Jaccard: common words by all words."""
-    assert content_jaccard(new, old) == pytest.approx(expected)
-
-
 # ---------------------------------------------------------------- judging
-
-
-def test_a_file_may_change_the_judging_policy() -> None:
-    """A model judges, unless the file names the checks."""
-    chosen = load_policies("[judging]\nsupervised = true\ncases = 1")[2]
-    assert (chosen.name, chosen.version) == ("lm", 1)
-    assert policy_of(chosen) == LmJudging(supervised=True, cases=1)
-    plain = load_policies('[judging]\nname = "checks"\ngrounding = false')[2]
-    assert policy_of(plain) == CheckJudging(grounding=False)
-
-
-@pytest.mark.parametrize("wrong", ["cases = -1", 'supervised = "yes"', "cases = 1_000", "temperature = 1"])
-def test_a_judging_policy_with_wrong_settings_is_refused(wrong: str) -> None:
-    with pytest.raises(BadPolicy, match="judging policy lm"):
-        load_policies(f'[judging]\nname = "lm"\n{wrong}')
 
 
 def test_where_no_event_names_a_policy_the_same_one_governs_for_ever() -> None:

@@ -37,36 +37,6 @@ def add():
 '''
 ITEMS = """[{"title": "Count the lamps of every lighthouse", "content": "Count lamps."},
 {"title": "Lamps", "content": "A lamp is a light."}, {"title": "Buoys", "content": "No light."}]"""
-PROGRAM = """
-open("policies.toml", "w").write('[retrieval]\\nname = "shortest"\\nk = 2\\n')
-made = [command("init", "./bank", "--policy", "policies.toml"), command("import", "./bank", "items.json")]
-found = json.loads(command("search", "./bank", "the lamps", "--json")[1])["hits"]
-with Bank.open("./bank") as bank:
-    from rbank_es.events import Hit, MemoriesRetrieved
-    hits = bank.search("the lamps")
-    again = tuple(Hit(id=hit.id, rank=hit.rank, score=hit.score) for hit in hits)
-    bank.append(MemoriesRetrieved(k=2, policy="shortest-3", query="the lamps", hits=again))
-verified = json.loads(command("verify", "./bank", "--retrievals", "--json")[1])
-result = {"codes": [code for code, _ in made], "command": [hit["title"] for hit in found],
-          "python": [hit.title for hit in hits], "verified": verified}
-"""
-
-
-@pytest.mark.slow
-def test_a_policy_of_another_package_ranks_and_is_verified_and_is_an_error_without_it(tmp_path: Path) -> None:
-    install(tmp_path, "shortest_title", PLUGIN)
-    (tmp_path / "items.json").write_text(ITEMS)
-    result = run_with(tmp_path, PROGRAM, tmp_path)
-    assert result["codes"] == [0, 0]
-    assert result["command"] == result["python"] == ["Lamps", "Count the lamps of every lighthouse"]
-    assert result["verified"]["retrievals"]["checked"] == 1
-    with Bank.open(tmp_path / "bank") as bank:
-        with pytest.raises(BadPolicy, match="no retrieval policy 'shortest'"):
-            bank.search("lamps")
-        with pytest.raises(BadPolicy, match="position 5 was ranked by shortest-3, which this release doesn't know"):
-            bank.check(retrievals=True)
-
-
 TWO_VERSIONS = PLUGIN.replace(
     "def add():",
     '''class LongestTitle(ShortestTitle, frozen=True, kw_only=True):
@@ -104,7 +74,7 @@ result = {"codes": [code for code, _ in made], "refused": refused, "found": foun
 
 
 @pytest.mark.slow
-def test_versions_of_one_name_stand_side_by_side(tmp_path: Path) -> None:
+def test_policies_of_another_package_stand_side_by_side_and_are_an_error_without_it(tmp_path: Path) -> None:
     """Each ranks and verifies its own retrievals; the name alone means neither, and the error names them."""
     install(tmp_path, "shortest_title", TWO_VERSIONS)
     (tmp_path / "items.json").write_text(ITEMS)
@@ -115,3 +85,8 @@ def test_versions_of_one_name_stand_side_by_side(tmp_path: Path) -> None:
     shortest_first = ["Lamps", "Count the lamps of every lighthouse"]
     assert result["found"] == [shortest_first, shortest_first[::-1], shortest_first]
     assert result["verified"]["retrievals"]["checked"] == 2
+    with Bank.open(tmp_path / "bank") as bank:
+        with pytest.raises(BadPolicy, match="no retrieval policy 'shortest'"):
+            bank.search("lamps")
+        with pytest.raises(BadPolicy, match=r"was ranked by shortest-3, which this release doesn't know"):
+            bank.check(retrievals=True)

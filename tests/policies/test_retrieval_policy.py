@@ -20,7 +20,6 @@ from rbank_es.events import (
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import Bm25V1, Bm25V2, retrieval_policy
 from rbank_es.tools.memory.item_search import related_items, search_items
-from tests.cli_runner import run
 from tests.context.procedures_of_bank import procedures
 from tests.effort import one_in
 from tests.loop.loops import source
@@ -48,28 +47,6 @@ def test_k_and_weights_are_those_of_the_policy_in_force(bank: Bank):
     assert len(bank.search("lamps")) == 2
     assert len(bank.at("HEAD~1").search("lamps")) == 3
     assert bank.search("lamps")[0].score != bank.at("HEAD~1").search("lamps")[0].score
-
-
-def test_a_policy_of_another_release_is_refused(bank: Bank):
-    """A retrieval policy that this release doesn't know is named, never replaced by a guess."""
-    bank.append(PolicySet(policies=(PolicyChoice(kind="retrieval", name="embeddings", version=7),)))
-    with pytest.raises(BadPolicy, match="embeddings"):
-        bank.search("lamps")
-    assert bank.at("HEAD~1").search("lamps")
-
-
-@pytest.mark.slow
-def test_a_search_for_an_ontology_ranks_as_a_run_on_it_would(tmp_path: Path) -> None:
-    """What `--domain` says, the policy prefers."""
-    own = Item.make("Rule of lights", "Among all that shines, count lamps.", domain="lights")
-    other = Item.make("Count lamps", "Lamps, lamps.", domain="nets")
-    with Bank.create(tmp_path / "bank") as bank:
-        consolidate(bank, [own, other])
-        assert [hit.id for hit in bank.search("lamps")] == [other.id, own.id]
-        assert [hit.id for hit in bank.search("lamps", domain="lights")] == [own.id, other.id]
-    for more, found in (((), [other.id, own.id]), (("--domain", "lights"), [own.id, other.id])):
-        hits = run("search", tmp_path / "bank", "lamps", *more, "--json", cwd=tmp_path).json["hits"]
-        assert [hit["id"] for hit in hits] == found
 
 
 RANKINGS: dict[str, dict[str, Any]] = {

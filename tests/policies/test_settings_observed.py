@@ -1,7 +1,7 @@
-"""Every setting of every policy, changed, changes an observable outcome through the command line.
+"""Every setting of every policy, changed, changes an observable outcome.
 
-A scenario makes a bank, puts policies in force by `policy --set`, lets a command act, and returns what commands say of
-the outcome, without ids and times. `policy --list` says which settings there are: one without a scenario fails the
+A scenario makes a bank, puts policies in force, lets something happen, and returns what can be seen of the outcome,
+without ids and times. `policy --list` says which settings there are: one without a scenario fails the
 test, because a setting that nobody reads is a broken promise.
 """
 
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rbank_es import Bank, Item
+from rbank_es.context.assembly import build_context
 from rbank_es.events import ContextBuilt, MemoriesExtracted, RunStarted, WordsEmbedded
 from rbank_es.events.memory_events import ConsolidationProposed
 from rbank_es.events.vector_text import text_digest, text_of_item, vector_text
@@ -23,7 +24,7 @@ from rbank_es.exchange import import_paths
 from rbank_es.extraction.candidates import consolidate
 from tests.cli.misled import judged, learned, ran
 from tests.cli_runner import run
-from tests.loop.loops import HEIGHT, TASKS, TOWER
+from tests.loop.loops import HEIGHT, TASKS, TOWER, source
 from tests.loop.test_closed_loop import of_type
 from tests.loop.test_matts import attempt, items
 from tests.sandbox.sandboxes import require_dspy
@@ -40,14 +41,13 @@ class Scenario(NamedTuple):
     others: Tables = {}
 
 
-def made(place: Path, tables: Tables, *held: Item) -> None:
+def made(place: Path, tables: Tables, *held: Item) -> Bank:
     """A bank under these policies, holding these items."""
-    Bank.create(place / "bank", unsafe_no_sync=True).close()
-    (place / "policies.json").write_text(json.dumps(tables))
-    run("policy", "./bank", "--set", "policies.json", cwd=place)
+    bank = Bank.create(place / "bank", unsafe_no_sync=True)
+    bank.set_policies(tables)
     if held:
-        with Bank.open(place / "bank") as bank:
-            consolidate(bank, held)
+        consolidate(bank, held)
+    return bank
 
 
 # ---------------------------------------------------------------- retrieval
@@ -68,77 +68,73 @@ BY_M: Tables = {"retrieval": {"model": "m"}}
 
 
 def searched(place: Path, tables: Tables, query: str = "which lamps?") -> Any:
-    made(place, tables, *LAMPS)
-    hits = run("search", "./bank", query, "--json", cwd=place).json["hits"]
-    return [(hit["id"], round(hit["score"], 6)) for hit in hits]
+    return hits_of(made(place, tables, *LAMPS), query)
+
+
+def hits_of(bank: Bank, query: str = "which lamps?") -> list[tuple[str, float]]:
+    return [(hit.id, round(hit.score, 6)) for hit in bank.search(query)]
 
 
 def given_unasked(place: Path, tables: Tables, task: str = "lamps") -> str:
-    made(place, tables, *LAMPS)
-    return run("context", "./bank", "--ont", "lights", "--task", task, "--no-l0", "--no-l1", "--no-l3", cwd=place).out
+    return context_of(made(place, tables, *LAMPS), task)
+
+
+def context_of(bank: Bank, task: str) -> str:
+    """The items that a run on the task is given."""
+    return build_context(task, source=source(), bank=bank, layers=("L2",)).text
 
 
 def levelled(place: Path, tables: Tables) -> Any:
     """The hits of a search at the lowest level, after a run of a higher one taught one of the items."""
-    made(place, tables, *LAMPS[:3])
-    with Bank.open(place / "bank") as bank:
-        bank.append([RunStarted(run="r", level=3), judged("r", "success")])
-        learned(bank, Item.make("Lamps at sea", "Lamps at sea drift.", "success"), ("r", "success"))
-    hits = run("search", "./bank", "which lamps?", "--level", "1", "--json", cwd=place).json["hits"]
-    return [hit["id"] for hit in hits]
+    bank = made(place, tables, *LAMPS[:3])
+    bank.append([RunStarted(run="r", level=3), judged("r", "success")])
+    learned(bank, Item.make("Lamps at sea", "Lamps at sea drift.", "success"), ("r", "success"))
+    return [hit.id for hit in bank.search("which lamps?", level=1)]
 
 
 def supported(place: Path, tables: Tables) -> Any:
     """The first hit of a search, after the item that BM25 ranks last was learned again and again."""
-    made(place, tables, *LAMPS)
-    with Bank.open(place / "bank") as bank:
-        last = bank.search("which lamps?")[-1].id
-        for _ in range(9):
-            consolidate(bank, bank.get([last]))
-    return [hit["id"] for hit in run("search", "./bank", "which lamps?", "-k", "1", "--json", cwd=place).json["hits"]]
+    return learned_again(made(place, tables, *LAMPS), 1)
 
 
-def embedded(place: Path, tables: Tables) -> None:
+def learned_again(bank: Bank, k: int | None = None) -> list[str]:
+    """The hits, after the last one that words find was learned nine times more."""
+    last = [hit.id for hit in bank.search("which lamps?") if hit.id != UNSAID.id][-1]
+    for _ in range(9):
+        consolidate(bank, bank.get([last]))
+    return [hit.id for hit in bank.search("which lamps?", k)]
+
+
+def embedded(place: Path, tables: Tables) -> Bank:
     """A bank in which the model `m` gave a query a vector, and each item one that is less near than the last."""
-    made(place, tables, *LAMPS[:4], UNSAID)
+    bank = made(place, tables, *LAMPS[:4], UNSAID)
     vectors = {text_of_item(item.text): [9.0 - at, at + 1.0] for at, item in enumerate((UNSAID, *LAMPS[:4]))}
-    with Bank.open(place / "bank") as bank:
-        for purpose, texts in (("item", vectors), ("query", {"which lamps?": [1.0, 0.0]})):
-            rows = tuple(vector_text(text_digest(text), numbers) for text, numbers in texts.items())
-            bank.append(WordsEmbedded(purpose=purpose, model="m", vectors=rows))  # type: ignore[arg-type]
+    for purpose, texts in (("item", vectors), ("query", {"which lamps?": [1.0, 0.0]})):
+        rows = tuple(vector_text(text_digest(text), numbers) for text, numbers in texts.items())
+        bank.append(WordsEmbedded(purpose=purpose, model="m", vectors=rows))  # type: ignore[arg-type]
+    return bank
 
 
 def near(place: Path, tables: Tables) -> Any:
     """The hits of a search by vectors."""
-    embedded(place, tables)
-    hits = run("search", "./bank", "which lamps?", "--json", cwd=place).json["hits"]
-    return [(hit["id"], round(hit["score"], 6)) for hit in hits]
+    return hits_of(embedded(place, tables))
 
 
 def near_unasked(place: Path, tables: Tables) -> str:
     """What a run is given by vectors."""
-    embedded(place, tables)
-    return run(
-        *("context", "./bank", "--ont", "lights", "--task", "which lamps?", "--no-l0", "--no-l1", "--no-l3"), cwd=place
-    ).out
+    return context_of(embedded(place, tables), "which lamps?")
 
 
 def near_supported(place: Path, tables: Tables) -> Any:
     """The hits by vectors, after the item that words rank last was learned again and again."""
-    embedded(place, tables)
-    with Bank.open(place / "bank") as bank:
-        last = [hit.id for hit in bank.search("which lamps?") if hit.id != UNSAID.id][-1]
-        for _ in range(9):
-            consolidate(bank, bank.get([last]))
-    return [hit["id"] for hit in run("search", "./bank", "which lamps?", "--json", cwd=place).json["hits"]]
+    return learned_again(embedded(place, tables))
 
 
 def used(place: Path, tables: Tables) -> Any:
     """The uses of items that were put into a context."""
-    made(place, tables, *LAMPS)
-    with Bank.open(place / "bank") as bank:
-        bank.append(ran("r", "own"))
-    return [(row["id"], row["uses"]) for row in run("items", "./bank", "--json", cwd=place).json["items"]]
+    bank = made(place, tables, *LAMPS)
+    bank.append(ran("r", "own"))
+    return [(row.id, row.uses) for row in bank.items().rows]
 
 
 # ---------------------------------------------------------------- admission, consolidation, forgetting
@@ -148,45 +144,43 @@ def item(id: str, title: str, content: str, src: Any = "success", **facts: Any) 
     return Item.make(title, content, src, id=id, **facts)
 
 
-def written(place: Path, name: str, *held: Item) -> str:
-    """The name of a file of items."""
+def written(place: Path, name: str, *held: Item) -> Path:
+    """A file of items."""
     rows = [{"id": each.id, "title": each.title, "content": each.content, "src": each.src} for each in held]
     (place / name).write_text(json.dumps(rows))
-    return name
+    return place / name
 
 
 def imported(files: Sequence[Sequence[Item]], place: Path, tables: Tables) -> Any:
     """The states and the support of items after the import of files, in order."""
-    made(place, tables)
-    run("import", "./bank", *(written(place, f"{at}.json", *held) for at, held in enumerate(files)), cwd=place)
-    return _states(place)
+    bank = made(place, tables)
+    import_paths(bank, [written(place, f"{at}.json", *held) for at, held in enumerate(files)])
+    return _states(bank)
 
 
 def full(place: Path, tables: Tables) -> Any:
     """As `imported`, of one item into a bank whose items were all given to a run."""
-    made(place, tables, *FOUR[:3])
-    with Bank.open(place / "bank") as bank:
-        bank.append([RunStarted(run="r"), ContextBuilt(run="r", chars=1, items=tuple(each.id for each in FOUR[:3]))])
-    run("import", "./bank", written(place, "last.json", FOUR[3]), cwd=place)
-    return _states(place)
+    bank = made(place, tables, *FOUR[:3])
+    bank.append([RunStarted(run="r"), ContextBuilt(run="r", chars=1, items=tuple(each.id for each in FOUR[:3]))])
+    import_paths(bank, [written(place, "last.json", FOUR[3])])
+    return _states(bank)
 
 
 def proposed(place: Path, tables: Tables) -> Any:
     """As `imported`, after a model proposed that an imported item takes the place of two."""
-    made(place, tables, *FOUR[:2])
-    name = written(place, "new.json", item("new", "Count lights and name them", "Use COUNT, and lt:name."))
-    with Bank.create("memory:") as scratch, Bank.open(place / "bank") as bank:
+    bank = made(place, tables, *FOUR[:2])
+    file = written(place, "new.json", item("new", "Count lights and name them", "Use COUNT, and lt:name."))
+    with Bank.create("memory:") as scratch:
         # The id of an import's extraction comes from its file, so another bank tells it before.
-        import_paths(scratch, [place / name])
+        import_paths(scratch, [file])
         [known] = of_type(scratch, MemoriesExtracted)
-        bank.append(ConsolidationProposed(extraction=known.id, candidate=0, action="supersede", targets=("s1", "s2")))
-    run("import", "./bank", name, cwd=place)
-    return _states(place)
+    bank.append(ConsolidationProposed(extraction=known.id, candidate=0, action="supersede", targets=("s1", "s2")))
+    import_paths(bank, [file])
+    return _states(bank)
 
 
-def _states(place: Path) -> list[tuple[str, str, int]]:
-    rows = run("items", "./bank", "--sort", "id", "--json", cwd=place).json["items"]
-    return [(row["id"], row["state"], row["support"]) for row in rows]
+def _states(bank: Bank) -> list[tuple[str, str, int]]:
+    return sorted((id, entry.state, entry.support) for id, entry in bank.state().items.items())
 
 
 FOUR = (
@@ -225,7 +219,7 @@ def looped(answer: str, success: bool, place: Path, tables: Tables) -> Any:
             "e", "Heights above high water", "Metres at which a light's tower stands were judged a failure.", "episode"
         ),
     )
-    made(place, tables, *rules)
+    made(place, tables, *rules).close()
     return _ran(place, script(answer, success) + ANSWERS, "--extract")
 
 
@@ -234,7 +228,7 @@ def compared(place: Path, tables: Tables) -> Any:
     require_dspy()
     turns = '[[task]]\nid = "height"\n' + attempt(0, HEIGHT, "45 metres", True, steps=2)
     turns += attempt(1, HEIGHT, "It stands 45 metres high.", True) + attempt(2, TOWER, "49 metres", False)
-    made(place, tables)
+    made(place, tables).close()
     return _ran(place, turns + items("Focal heights", "Use lt:focalHeight.") * 3, "--matts")
 
 

@@ -84,25 +84,6 @@ def test_the_ranking_is_that_of_its_definition_at_every_point(events: Sequence[E
             assert ranked(bank, ProvenRanking(weight=2.0), point) == [(id, score) for score, id in moved]
 
 
-def test_a_proven_item_passes_one_that_fits_a_little_better() -> None:
-    with utility_bank(ProvenRanking(), Dedup()) as bank:
-        before = [id for id, _ in ranked(bank)]
-        for number in range(8):
-            bank.append([*ran(f"r{number}", before[1]), judged(f"r{number}", "success")])
-        assert [id for id, _ in ranked(bank)] == [before[1], before[0], *before[2:]]
-        with bank.as_of() as view:
-            pooled = [hit.id for hit in view.search("lamps", 1, policy=ProvenRanking(pool=1))]
-        assert pooled == before[:1], "an item beyond the pool stays where it is"
-
-
-@pytest.mark.parametrize("counted", ["injected", "read"])
-def test_only_uses_that_count_move_an_item(counted: str) -> None:
-    with utility_bank(ProvenRanking(), Exposure(counted=counted), Dedup()) as bank:  # type: ignore[arg-type]
-        plain = ranked(bank)
-        bank.append([RunStarted(run="r"), ContextBuilt(run="r", chars=1, items=("i0",)), judged("r", "success")])
-        assert (ranked(bank) != plain) == (counted == "injected")
-
-
 @pytest.mark.slow
 def test_retrievals_by_utility_are_verified_at_their_own_position() -> None:
     """Verdicts, uses and a change of attribution that come later change nothing in the check of earlier ones."""
