@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rbank_es.events.items import Item
 from rbank_es.law import ItemState
-from rbank_es.policies import Bm25V1, Bm25V2, Filters, RankedItem
+from rbank_es.policies import Bm25V1, Bm25V2, Filters
 from rbank_es.policies.words import words_of
 from rbank_es.projections.active_items import ActiveItems
 from rbank_es.projections.tokenizer import Tokenizer, fts_ddl
@@ -115,35 +115,6 @@ def test_tokens_are_those_of_the_full_text_index(texts: list[list[str]], query: 
         assert [*tokenizer.counted([query])] == expected[-1:]
         tokens = tokenizer.tokens(words_of(query))
         assert tokens is None or Counter(tokens) == expected[-1]
-
-
-def test_of_many_items_few_are_scored_and_the_best_are_sqlites() -> None:
-    policy = Bm25V1()
-    items = [
-        Item.make(f"n{n} w{n % 7} w{n % 11} w{n % 13}", f"w{n % 3} w{n % 5} " + "pad " * (n % 17), "success")
-        for n in range(400)
-    ]
-    with closing(ActiveItems(lambda _: (0, 0))) as quick, closing(BySql(lambda _: (0, 0))) as slow:
-        for index in (quick, slow):
-            index.update((item.id, entry(item)) for item in items)
-            index.update((item.id, None) for item in items[::9])
-        told = 0
-        for n in range(0, 400, 5):
-            query = f"w{n % 7} w{n % 11} w{n % 13} w{n % 5} n{n} pad"
-            found: list[RankedItem] = policy.rank(query, 2, Filters(), slow)
-            best = quick.best(policy.words(query), 2, Filters())
-            assert best is None or best == found
-            told += best is not None
-        assert told > 30
-
-
-def test_hits_that_tie_are_in_order_of_id() -> None:
-    items = [Item.make(f"river {name}", "x", "success") for name in ("one", "two", "three")]
-    other = [Item.make(f"unlike {n}", "y", "success") for n in range(9)]
-    with closing(ActiveItems(lambda _: (0, 0))) as index:
-        index.update((item.id, entry(item)) for item in (*items, *other))
-        found = Bm25V1().choose("river", 2, Filters(), index)
-    assert [hit.id for hit in found.hits] == sorted(item.id for item in items)[:2]
 
 
 def test_outcomes_of_items_move_them_as_those_of_a_bank_would() -> None:

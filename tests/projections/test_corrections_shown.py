@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from rbank_es.events import (
-    CorrectionCompleted,
     Decision,
     Event,
     MemoriesConsolidated,
     MemoriesExtracted,
-    MemoriesForgotten,
     MemoriesRestored,
     MemoriesRetracted,
     Reliance,
@@ -27,7 +25,6 @@ from rbank_es.policies import Bm25V1
 from rbank_es.projections.provenance import provenance
 from rbank_es.projections.read_models import ReadModels, rebuild
 from tests.fakes import FakeLog, dump
-from tests.pools import uuid_of
 from tests.strategies import stamped
 
 OWL = Item.make("Ask the owl", "The owl knows many taxa.", id="owl", domain="birds")
@@ -76,14 +73,6 @@ class Shown:
             return [(hit.id, hit.title) for hit in view.search(query, 9, **filters)]
 
 
-def test_an_id_that_was_never_anything_but_unsupported_is_no_item(tmp_path: Path) -> None:
-    """Until its verdict returns; it is born there."""
-    shown = Shown(tmp_path, judged("r", "failure"), *learned("e", "r", OWL), judged("r", "success", "human"))
-    assert shown.item("owl", 3) is None
-    born = shown.item("owl")
-    assert born and (born["state"], born["born_seq"]) == ("active", 4)
-
-
 def test_an_item_is_near_every_domain_that_confirmed_it(tmp_path: Path) -> None:
     """As of the position: a domain counts while its candidate does."""
     shown = Shown(
@@ -99,35 +88,6 @@ def test_an_item_is_near_every_domain_that_confirmed_it(tmp_path: Path) -> None:
     ] == [1, 1, 1, 0]
     assert shown.found("taxa", domain="labels", policy=strict) == []
     assert len(shown.found("taxa", domain="birds", policy=strict)) == 1
-
-
-def test_parts_of_a_correction_survive_a_restart_and_count_from_its_completion_or_never(tmp_path: Path) -> None:
-    """What a correction has to look at does too, and is settled by its completion."""
-    again = Decision(extraction="e2", candidate=0, action="supersede", item="fox", targets=("owl",))
-    shown = Shown(
-        tmp_path,
-        *learned("e1", "r1", OWL),
-        *learned("e2", "r2", FOX),
-        judged("r3", "success"),
-        MemoriesRetracted(ids=("hen",)),  # 6
-        MemoriesConsolidated(again=True, correction="c", policy="dedup-2", decisions=(again,)),
-        MemoriesForgotten(ids=("fox",), correction="never", policy="bounded-2", why="secret words"),
-        CorrectionCompleted(correction="c", rule=1),  # 9
-    )
-    assert [shown.state("owl", seq) for seq in (6, 7, 8, 9)] == ["active", "active", "active", "superseded"]
-    assert [shown.state("fox", seq) for seq in (8, 9)] == ["active", "active"]
-    owl = shown.item("owl")
-    assert owl and json.loads(owl["superseded_by"]) == ["fox"]
-    with shown.models.as_of(8) as before, shown.models.as_of(9) as after:
-        by_hand = {("candidate", "e1"), ("candidate", "e2"), ("cause", before_id(2)), ("cause", before_id(4))}
-        named = {("item", "hen"), ("cause", before_id(6))}
-        assert {(row["kind"], row["id"]) for row in before.rows("due")} == named | by_hand
-        assert after.rows("due") == []
-    assert b"secret words" not in shown.path.read_bytes()
-
-
-def before_id(seq: int) -> str:
-    return uuid_of(seq, kind=0xA)
 
 
 def test_lineage_names_what_ended_and_what_restored_each_item(tmp_path: Path) -> None:
@@ -156,24 +116,6 @@ def test_lineage_names_what_ended_and_what_restored_each_item(tmp_path: Path) ->
     fox, owl = (URIRef(f"urn:rbank-es:item:{name}") for name in ("fox", "owl"))
     assert set(graph.objects(fox, PROV.wasInvalidatedBy)) == {URIRef("urn:rbank-es:retraction:retraction-1")}
     assert not set(graph.objects(owl, PROV.wasInvalidatedBy))
-
-
-@pytest.mark.slow
-def test_an_item_with_a_thousand_landings_is_followed_like_any_other(tmp_path: Path) -> None:
-    """A reader that restarts finds all of them again when one falls."""
-    events: list[Event] = [*learned("e", "r", OWL)]
-    for number in range(1_000):
-        events += learned(f"e{number}", f"r{number}", FOX, action="skip", on=("owl",))
-    log = FakeLog(stamped([*events, judged("r500", "failure"), judged("r", "failure")]))
-    models = ReadModels.open(tmp_path / "p.sqlite")
-    models.catch_up(log, upto=len(events))
-    models.catch_up(log)
-    state = fold(log.events)
-    with models.live() as now, models.as_of(len(events) + 1) as one_fell:
-        owl, before = now.item("owl"), one_fell.item("owl")
-    assert owl and before
-    assert (owl["state"], owl["support"]) == (state.items["owl"].state, state.items["owl"].support)
-    assert (before["state"], before["support"]) == ("active", 1_000)
 
 
 @pytest.mark.slow

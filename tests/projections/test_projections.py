@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +33,6 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.projections import PROJECTIONS, all_projections
-from rbank_es.projections.projection import ChangeBatch, Close, Insert, Put, Table
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.view import View
 from tests.fakes import FakeLog, dump
@@ -249,23 +245,6 @@ def test_opened_for_reading_only_nothing_is_written(tmp_path: Path) -> None:
         models.catch_up(FakeLog(STORY))
     assert list(tmp_path.iterdir()) == []
     assert models.checkpoints() == {}
-
-
-# ------------------------------------------------------------------------------------------------ the engine
-
-
-STANDING = Table(name="standing", columns="k TEXT, value INTEGER", key=("k", "from_seq"), current=1)
-
-
-def standing(*batches: Sequence[tuple[Insert | Close | Put, int]]) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(STANDING.ddl)
-        for changes in batches:
-            batch = ChangeBatch([STANDING])
-            for change, seq in changes:
-                batch.add(change, seq)
-            batch.write(connection)
-        return connection.execute("SELECT k, value, from_seq, to_seq FROM standing ORDER BY from_seq").fetchall()
 
 
 def test_views_stay_usable_from_another_thread(models: ReadModels) -> None:

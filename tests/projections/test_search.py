@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from rbank_es.errors import BadPolicy, BadSearch
-from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item
-from rbank_es.policies import Bm25V1, query_words
-from rbank_es.policies.words import any_of
+from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View
-from tests.effort import examples
 from tests.fakes import FakeLog
 from tests.strategies import stamped
 
@@ -58,30 +52,6 @@ def ids(view: View, query: str, k: int = 10, **filters: str) -> list[str]:
     return [hit.id for hit in view.search(query, k, **filters)]  # type: ignore[arg-type]
 
 
-def test_words_are_found_by_their_stems_in_every_column(holding: Open) -> None:
-    """Title, description, content and tags; whatever their case, and in any of their forms."""
-    items = [
-        Item.make("Querying labels", "a", id="title"),
-        Item.make("b", "c", desc="It was queried", id="desc"),
-        Item.make("d", "many QUERIES", id="content"),
-        Item.make("e", "f", tags=("one", "query"), id="tags"),
-        Item.make("g", "h", id="none"),
-    ]
-    assert set(ids(holding(items), "query")) == {"title", "desc", "content", "tags"}
-
-
-def test_the_best_comes_first_with_rank_and_score(holding: Open) -> None:
-    """Ranks count from 1; a score below another is better; the words of the item are given."""
-    view = holding(
-        [item("taxa", "taxa of taxa", id="much"), item("taxa and other words", "x", id="some"), item("no", id="n")]
-    )
-    found = view.search("taxa", 5)
-    assert [(hit.id, hit.rank) for hit in found] == [("much", 1), ("some", 2)]
-    assert found[0].score < found[1].score < 0
-    assert (found[0].title, found[0].src, found[0].polarity) == ("taxa", "success", "success")
-    assert found[0].content == "taxa of taxa"
-
-
 def test_ties_are_broken_by_id_also_at_the_last_place(holding: Open) -> None:
     """Many items that score alike come in order of their ids, whatever order they came to the bank in."""
     names = [f"{number:03}" for number in range(200)]
@@ -89,13 +59,6 @@ def test_ties_are_broken_by_id_also_at_the_last_place(holding: Open) -> None:
     assert ids(view, "taxa", 100) == names[:100]
     assert ids(view, "taxa", 3) == names[:3]
     assert ids(view, "taxa", 1) == names[:1]
-
-
-def test_a_few_ties_are_in_order_as_well(holding: Open) -> None:
-    """Where all that fit are fetched at once."""
-    view = holding([item("the same taxa", id=name) for name in "dbeca"])
-    assert ids(view, "taxa") == list("abcde")
-    assert ids(view, "taxa", 2) == list("ab")
 
 
 def test_a_better_one_stands_before_a_tie_that_is_cut(holding: Open) -> None:
@@ -131,14 +94,6 @@ def test_filters_find_the_few_that_fit_among_many_better_ones(holding: Open) -> 
 def test_a_level_that_cannot_be_is_refused(holding: Open, level: int) -> None:
     with pytest.raises(BadSearch, match="is no level of a question"):
         holding([item("taxa", id="t")]).search("taxa", level=level)
-
-
-def test_an_ended_item_is_not_found_and_does_not_count(holding: Open) -> None:
-    """Scores are those of a bank that never had it: it is in no document frequency and no average."""
-    kept = [item("taxa of life", id="a"), item("labels of taxa", "taxa", id="b"), item("other", id="c")]
-    gone = [item("taxa taxa taxa", "taxa " * 50, id="gone")]
-    ended = holding([*kept, *gone], MemoriesForgotten(ids=("gone",), policy="bounded-1"))
-    assert ended.search("taxa labels", 5) == holding(kept).search("taxa labels", 5)
 
 
 def test_weights_and_stop_words_are_the_policys(holding: Open) -> None:
@@ -198,21 +153,6 @@ def test_search_syntax_is_plain_words(holding: Open, query: str) -> None:
 def test_a_query_without_words_finds_nothing(holding: Open, query: str) -> None:
     """Also one of only punctuation, or an emoji."""
     assert ids(holding([item("taxa"), item("🦉")]), query) == []
-
-
-@settings(max_examples=examples(300), deadline=None)
-@given(query=st.text(st.characters(codec="utf-8"), max_size=60))
-@example("\ufffe NEAR(")
-@example("ǅ ß İ ﬁ ² ①")
-@example("ा ் ⃠")
-def test_no_text_at_all_makes_a_search_fail(query: str) -> None:
-    """FTS5 takes every expression that a query becomes."""
-    expression = any_of(query_words(query))
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("CREATE VIRTUAL TABLE f USING fts5(a, tokenize='porter unicode61')")
-        connection.execute("INSERT INTO f VALUES (?)", (query,))
-        if expression:
-            connection.execute("SELECT rowid, bm25(f) FROM f WHERE f MATCH ?", (expression,)).fetchall()
 
 
 @pytest.mark.parametrize(
