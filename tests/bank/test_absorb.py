@@ -39,7 +39,6 @@ from tests.places import derived
 
 COUNTED = Item.make("Count with DISTINCT", "A light may be typed twice; count the lights, not the rows.", "success")
 PORTS = Item.make("Ask for the port's name", "Ports have labels in two languages; ask for one.", "success")
-OWN = {"bank_created", "policy_set", "memories_consolidated", "correction_completed", "bank_absorbed"}
 
 
 def taught(bank: Bank, run: str, item: Item, *given: str) -> None:
@@ -68,12 +67,6 @@ def theirs() -> Iterator[Bank]:
 # ---------------------------------------------------------------- what comes
 
 
-def test_the_bank_is_canonical_and_sound_afterwards(mine: Bank, theirs: Bank) -> None:
-    mine.absorb(theirs)
-    seen = mine.check(decisions=True, strict=True, retrievals=True)
-    assert seen.canonical.canonical and seen.slips is not None and not seen.slips.slips
-
-
 def test_a_point_bounds_what_comes(mine: Bank, theirs: Bank) -> None:
     made = mine.absorb(theirs, "misled")
     assert made.brought_runs == 2 and "misled" not in mine.state().runs
@@ -89,61 +82,7 @@ def test_retrievals_of_other_banks_are_counted_and_not_repeated(mine: Bank, thei
     assert check is not None and (check.elsewhere, check.checked, check.different) == (1, 0, ())
 
 
-# ---------------------------------------------------------------- again, back and round
-
-
-def test_a_dry_run_changes_nothing_and_says_what_would_come(mine: Bank, theirs: Bank) -> None:
-    head = mine.head()
-    planned = mine.absorb(theirs, dry_run=True)
-    assert mine.head() == head
-    made = mine.absorb(theirs)
-    assert replace(planned, recorded=True) == made
-
-
-def test_a_fork_comes_back_with_what_is_new_in_it_alone(theirs: Bank) -> None:
-    """A fork in which nothing happened adds nothing; the other way round, the parent's news come into the fork."""
-    with Bank(theirs.log.fork(theirs.position), "fork") as fork:
-        head = theirs.head()
-        assert theirs.absorb(fork).brought == 0 and theirs.head() == head
-        taught(fork, "there", COUNTED)
-        taught(theirs, "here", PORTS)
-        made = theirs.absorb(fork)
-        assert (made.brought, made.brought_runs) == (5, 1)
-        [record] = theirs.events(types={"bank_absorbed"})
-        assert (record.bank, record.lineage) == (fork.id, theirs.id)  # type: ignore[attr-defined]
-        assert fork.absorb(theirs).brought_runs == 1
-        assert theirs.absorb(fork).brought == fork.absorb(theirs).brought == 0
-        assert active(theirs.state()).keys() == active(fork.state()).keys()
-
-
 # ---------------------------------------------------------------- corrections
-
-
-@pytest.mark.parametrize(
-    ("act", "state"),
-    [
-        (lambda bank: bank.reject(WARNING.id, because="false"), "rejected"),
-        (lambda bank: bank.retract(WARNING.id, because="untidy"), "withdrawn"),
-        (lambda bank: bank.forget(WARNING.id, because="old"), "forgotten"),
-    ],
-    ids=["reject", "retract", "forget"],
-)
-def test_acts_of_people_there_hold_here(act: Any, state: str) -> None:
-    with misled_bank("memory:") as bank, bank.copy() as copied:
-        act(copied)
-        bank.absorb(copied)
-        assert bank.state().items[WARNING.id].state == state
-        if state != "forgotten":
-            copied.restore(WARNING.id, because="fine", even_rejected=True)
-            bank.absorb(copied)
-            assert bank.state().items[WARNING.id].state == "active"
-
-
-def test_an_undone_decision_there_is_undone_here() -> None:
-    with misled_bank("memory:") as bank, bank.copy() as copied:
-        copied.undo(next(e.seq for e in copied.events(types={"memories_extracted"})), 0, because="it is wrong")
-        bank.absorb(copied)
-        assert bank.state().items[HEIGHT.id].state == "unsupported"
 
 
 def test_what_the_agent_proposed_waits_here_under_this_banks_admission(mine: Bank, theirs: Bank) -> None:
@@ -433,19 +372,3 @@ def test_what_names_an_event_that_waits_waits_with_it(mine: Bank) -> None:
 def test_a_clock_that_is_a_little_fast_is_waited_for(mine: Bank, theirs: Bank) -> None:
     made = mine.absorb(behind_a_fast_clock(theirs, 20, 0.2))
     assert made.waiting == 0 and all(event.occurred_at or mine.time_at(mine.position) >= "" for event in mine.events())
-
-
-def test_a_bank_with_a_policy_that_nobody_knows_comes_in(mine: Bank, theirs: Bank) -> None:
-    """Its policies decide nothing here."""
-    from rbank_es.events import PolicyChoice, PolicySet
-
-    theirs.append(PolicySet(policies=(PolicyChoice(kind="consolidation", name="dream", version=9),)))
-    made = mine.absorb(theirs)
-    assert made.brought_candidates == 4 and "dream" not in {each.label for each in mine.policies().policies}
-
-
-def test_an_extraction_that_nobody_decided_about_there_is_decided_here(mine: Bank, theirs: Bank) -> None:
-    theirs.append(drawn(COUNTED, ("well", "success")))
-    assert isinstance(next(theirs.events(after=theirs.position - 1)), MemoriesExtracted)
-    mine.absorb(theirs)
-    assert mine.state().items[COUNTED.id].support == 2

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.bank.item_acts import Remembered
@@ -98,21 +97,6 @@ def test_what_is_no_verdict_is_refused_with_those_that_there_are(bank: Bank, giv
     with pytest.raises(BadInput, match="is no verdict: give success, failure or undecided"):
         bank.overrule("r1", given, reason="I looked")
     assert bank.position == position
-
-
-def test_no_judge_brings_back_what_a_person_overruled(bank: Bank, abc: tuple[str, str, str]) -> None:
-    bank.overrule("r1", "failure", reason="wrong")
-    held = states(bank)
-    judged(bank, "r1", "success", "lm")
-    assert states(bank) == held and bank.correct().last_seq is None
-
-
-def test_a_dry_run_tells_the_same_and_appends_nothing(bank: Bank, abc: tuple[str, str, str]) -> None:
-    position = bank.position
-    told = bank.overrule("r1", "failure", reason="wrong", dry_run=True)
-    assert bank.position == position and not told.recorded
-    done = bank.overrule("r1", "failure", reason="wrong")
-    assert replace(told, recorded=True) == done
 
 
 def test_runs_that_were_misled_and_what_was_drawn_from_them_are_named_and_set_aside_if_asked(bank: Bank) -> None:
@@ -209,20 +193,6 @@ def test_who_vouched_keeps_an_item_and_is_named(bank: Bank, abc: tuple[str, str,
     assert states(bank)[a][0] == "active" and [each.id for each in made.stays] == [a]
 
 
-def test_an_undone_decision_counts_as_never_made_and_undoing_that_takes_it_back(
-    bank: Bank, abc: tuple[str, str, str]
-) -> None:
-    before, a = states(bank), abc[0]
-    [first] = [
-        event.seq for event in bank.events() if isinstance(event, MemoriesConsolidated) and event.decisions[0].item == a
-    ]
-    undone = bank.undo(first, 0, because="not a lesson")
-    assert a not in states(bank)
-    assert bank.undo(first, 0, because="not a lesson").last_seq is None
-    bank.undo(undone.first_seq or 0, 0, because="it was one")
-    assert states(bank) == before
-
-
 @pytest.mark.parametrize("action", ["add", "skip", "merge", "supersede"])
 def test_a_decision_that_names_an_item_that_never_was_can_be_undone_and_taken_back(bank: Bank, action: Action) -> None:
     """Written by hand under the policy's name: it is made again without the item."""
@@ -235,19 +205,6 @@ def test_a_decision_that_names_an_item_that_never_was_can_be_undone_and_taken_ba
     bank.undo(undone.first_seq or 0, 0, because="x")
     assert set(active(bank.state())) == {item.id}
     assert not bank.check(decisions=True).canonical.decisions
-
-
-def test_a_decision_that_names_a_target_twice_supports_it_once(bank: Bank, abc: tuple[str, str, str]) -> None:
-    """In the fold, and in the read models, where one row of it would stay open once it is decided again."""
-    item = Item.make("Count with DISTINCT", "A light may be typed twice.", src="success")
-    extracted = MemoriesExtracted(kind="manual", heads=(item.head,), candidates=(item.text,))
-    before = bank.state().items[abc[0]].support
-    extraction = bank.append(extracted).events[0].id
-    by_hand = Decision(candidate=0, action="skip", item=item.id, targets=(abc[0], abc[0]))
-    bank.append(MemoriesConsolidated(extraction=extraction, policy="hand-1", decisions=(by_hand,)))
-    with bank.as_of() as view:
-        row = view.item(abc[0])
-        assert row is not None and row["support"] == bank.state().items[abc[0]].support == before + 1
 
 
 def test_forgetting_by_hand_holds_and_what_is_not_active_is_refused(bank: Bank, abc: tuple[str, str, str]) -> None:

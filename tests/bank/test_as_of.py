@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from rbank_es import Bank
 from rbank_es.errors import BadPoint, ProjectionError
 from rbank_es.events import Event, MemoriesForgotten, MemoriesRestored, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.projections.read_models import ReadModels, rebuild
-from tests.cli.misled import judged, learned, ran
 from tests.fakes import FakeLog, shown
-from tests.policies.proven_rank import PROVEN
 from tests.projections.test_search import born
 from tests.strategies import stamped
 
@@ -100,18 +96,6 @@ def ruin(path: Path, damage: str) -> None:
             connection.execute("DROP TABLE item_states")
 
 
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    paths = [*folder.iterdir(), folder]
-    for path in paths:
-        path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
-    try:
-        yield
-    finally:
-        for path in paths:
-            path.chmod(path.stat().st_mode | stat.S_IWUSR)
-
-
 def test_without_a_log_a_view_is_what_the_file_holds(models: ReadModels, tmp_path: Path) -> None:
     """Up to its position; beyond, and without a file, the error says what to run."""
     with models.live() as view:
@@ -133,33 +117,3 @@ def test_an_open_view_keeps_nobody_from_catching_up(tmp_path: Path) -> None:
         view.search(QUERY)
         for seq in range(4, 9):
             assert models.catch_up(LOG, upto=seq).position == seq
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "ranking",
-    [
-        PROVEN,
-        {"name": "bm25", "version": 2, "support": 1.0, "coverage": 0.0, "share_of_best": 0.0},
-    ],
-    ids=["proven-1", "bm25-2"],
-)
-def test_memory_changes_where_what_a_ranking_weighs_does(ranking: dict[str, object]) -> None:
-    """Between two changes a search under such a ranking finds the same with the same scores: nowhere else does
-    a bisection look."""
-    with Bank.create("memory:") as bank:
-        bank.set_policies({"retrieval": ranking})
-        item = bank.remember("Sort by tower height", "The property towerHeight is in metres.").item
-        start = bank.position
-        for run in ("a", "b"):
-            bank.append([*ran(run, item), judged(run, "success")])
-            learned(bank, bank.state().items[item].item, (run, "success"))
-        bank.append(judged("b", "failure", "human"))
-        found = []
-        for position in range(start, bank.position + 1):
-            with bank.as_of(position) as view:
-                found.append([(hit.id, hit.score) for hit in view.search("tower height")])
-        changed = {at for at in range(1, len(found)) if found[at] != found[at - 1]}
-        with bank.as_of(bank.position) as view:
-            told = {position - start for position in view.memory_changes(start)}
-    assert len(changed) >= 2 and changed <= told

@@ -33,7 +33,6 @@ from rbank_es.events import (
     Decision,
     Erased,
     Event,
-    JudgmentOverruled,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
@@ -267,13 +266,6 @@ class TestTime:
         assert [each.run for each in found.runs] == ["r1"]
         back = lively.at(4).difference("HEAD")
         assert [each.id for each in back.items if each.after is None] == [LABELS.id]
-
-    def test_overruling(self, lively: Bank) -> None:
-        """A verdict that is replaced changes wins from there on, and not before."""
-        facts: dict[str, Any] = {"judge": "j", "judge_version": "1", "kind": "human", "by": "me"}
-        lively.append(JudgmentOverruled(run="r1", purpose="learning", verdict="success", **facts))
-        with lively.as_of() as now, lively.as_of("HEAD~1") as then:
-            assert (now.usage(), then.usage()) == ({CLASSES.id: (1, 1)}, {CLASSES.id: (1, 0)})
 
 
 class TestItems:

@@ -40,20 +40,6 @@ def test_a_fork_has_the_state_of_its_parent_at_the_point(sample: Bank, tmp_path:
             assert checked.ok and checked.head == str(fork.head())
 
 
-@pytest.mark.slow
-def test_what_is_corrected_in_a_fork_is_not_corrected_in_its_parent(sample: Bank, tmp_path: Path) -> None:
-    """A fork tries another verdict; the parent's state is what it was."""
-    before = sample.replay().digests
-    with sample.as_of() as view:
-        run = next(row["run"] for row in view.rows("runs") if row["verdict"] == "success")
-    with sample.fork(tmp_path / "trial") as fork:
-        fork.overrule(run, "failure", reason="to try", by="me")
-        assert fork.replay().digests != before
-        shared = fork.common_history(sample)
-        assert shared is not None and shared.beyond[1] == 0 and shared.head == sample.head()
-    assert sample.replay().digests == before and sample.log.ancestors() == ()
-
-
 def test_banks_in_memory_are_forked_and_know_each_other() -> None:
     """By name in the same process; an erasure names the other; no other engine takes them."""
     with Bank.create("memory:parent-of-forks") as parent:

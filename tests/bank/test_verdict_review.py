@@ -103,20 +103,18 @@ def checked(cases: list[tuple[Opinion, bool]]) -> ErrorModel:
     return fitted_to([[each, replace(said, verdict="failure" if wrong else "success")] for each, wrong in cases])
 
 
-def test_a_judge_that_is_confidently_wrong_is_found_out() -> None:
-    cases = [(opinion(0.6), False), (opinion(0.95), True)] * 6
-    errors = checked(cases)
-    assert errors.error(opinion(0.95)) > 0.6 > 0.4 > errors.error(opinion(0.6))
-
-
-def test_a_judge_that_errs_on_hard_tasks_is_found_out() -> None:
-    errors = checked([(opinion(level=1), False), (opinion(level=5), True)] * 6)
-    assert errors.error(opinion(level=5)) > 0.6 > 0.4 > errors.error(opinion(level=1))
-
-
-def test_a_judge_that_gets_worse_is_found_out() -> None:
-    errors = checked([(opinion(seq=1), False), (opinion(seq=90), True)] * 12)
-    assert errors.error(opinion(seq=90)) > 0.6 > 0.4 > errors.error(opinion(seq=1))
+@pytest.mark.parametrize(
+    ("right", "wrong", "each"),
+    [
+        (opinion(0.6), opinion(0.95), 6),
+        (opinion(level=1), opinion(level=5), 6),
+        (opinion(seq=1), opinion(seq=90), 12),
+    ],
+    ids=["confidently wrong", "wrong on hard tasks", "getting worse"],
+)
+def test_a_judge_that_errs_in_some_cases_is_found_out(right: Opinion, wrong: Opinion, each: int) -> None:
+    errors = checked([(right, False), (wrong, True)] * each)
+    assert errors.error(wrong) > 0.6 > 0.4 > errors.error(right)
 
 
 def test_a_verdict_that_was_checked_itself_is_not_named_among_those_of_its_family() -> None:

@@ -23,7 +23,6 @@ from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMESPACE = "https://lights.example/ns#"
 TASKS: list[dict[str, Any]] = json.loads(lights().tasks.read_text())["tasks"]
 SEED: list[dict[str, Any]] = json.loads(lights().seed.read_text())
