@@ -23,20 +23,7 @@ from rbank_es.lab.report import CONDITIONS, PAGE, write_report
 from rbank_es.lab.report_check import check_report
 from rbank_es.lab.trial import tables_of
 from rbank_es.lab.trial_place import DEFINITION, ENVIRONMENT, TrialPlace, base_place
-from tests.lab.folders import end, groups, pair, record_trial, suite_of, trial_events, written
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = written(tmp_path_factory.mktemp("experiment") / "pair")
-    write_report(read_experiment(folder), folder)
-    return folder
-
-
-@pytest.fixture
-def folder(kept: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(kept, tmp_path / "pair"))
-
+from tests.lab.folders import end, groups, pair, record_trial, suite_of, trial_events
 
 FIRST, SECOND, *_, LAST = trials(pair())
 

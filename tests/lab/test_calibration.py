@@ -109,12 +109,6 @@ def test_a_share_at_either_end_of_the_floats_has_a_threshold_or_none(alpha: floa
     assert (found.needed, found.confidence) == (needed, 0.5 if needed == 1 else None)
 
 
-def test_thresholds_promise_what_they_hold() -> None:
-    """Of judges that are wrong as often as allowed and a little more, few get a threshold: at most 1 in 10."""
-    given = [threshold_for(graded(60, lambda _: 0.11, seed), 0.1, resamples=0).confidence for seed in range(300)]
-    assert sum(each is not None for each in given) <= 45
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("error", [lambda c: 0.6 * (1 - c), lambda c: 0.08 if c in (0.7, 0.8) else 0.13])
 def test_of_many_calibrations_at_most_one_in_ten_accepts_more_errors_than_it_promises(
@@ -223,11 +217,6 @@ def test_the_figures_of_an_ordinary_table() -> None:
     assert found.kappa == pytest.approx(0.4)
 
 
-def test_a_judge_worse_than_chance_has_a_negative_kappa() -> None:
-    assert metrics(fp=1, fn=1).kappa == -1.0
-    assert metrics(fp=1, fn=1).f1 == 0.0
-
-
 @pytest.mark.parametrize(
     ("found", "accuracy", "precision", "recall", "f1", "kappa"),
     [
@@ -237,6 +226,7 @@ def test_a_judge_worse_than_chance_has_a_negative_kappa() -> None:
         (metrics(fp=2), 0.0, 0.0, None, 0.0, 0.0),
         (metrics(fn=2), 0.0, None, 0.0, 0.0, 0.0),
         (metrics(tp=1, tn=1), 1.0, 1.0, 1.0, 1.0, 1.0),
+        (metrics(fp=1, fn=1), 0.0, 0.0, 0.0, 0.0, -1.0),
         (metrics(fn=1, tn=1), 0.5, None, 0.0, 0.0, 0.0),
     ],
 )

@@ -187,14 +187,6 @@ def _cut_and_gone_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: in
 
 
 @pytest.mark.slow
-def test_an_experiment_that_is_cut_off_inside_a_task_ends_as_if_it_had_not_been(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the judgment for learning and the score, and in the middle of the second trial."""
-    assert all(_cut_and_gone_on(tmp_path, monkeypatch, groups) for groups in (9, 31))
-
-
-@pytest.mark.slow
 def test_an_experiment_may_be_cut_off_after_any_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups = 0
     while _cut_and_gone_on(tmp_path, monkeypatch, groups):

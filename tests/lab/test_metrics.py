@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from math import comb
 from pathlib import Path
-from statistics import mean
 
 import pytest
 
-from rbank_es.bank import Bank
-from rbank_es.events import LmCalled, RunJudged, RunStarted
 from rbank_es.lab.definition import Experiment, parse_experiment
 from rbank_es.lab.experiment_folder import read_experiment
 from rbank_es.lab.metrics import METRICS
@@ -35,7 +30,6 @@ rollouts = 2
 name = "three"
 rollouts = 3
 """
-ROLLOUTS = {"one": 1, "two": 2, "three": 3}
 
 
 @pytest.fixture(scope="module")
@@ -49,39 +43,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, scaling: Experiment) -> Pat
     place = written(tmp_path_factory.mktemp("scaling") / "scaling", scaling)
     write_report(read_experiment(place), place)
     return place
-
-
-class Counted:
-    """What the events of one trial say, by task and by run; nothing of the package's own counting is used."""
-
-    def __init__(self, place: Path) -> None:
-        self.calls: defaultdict[str, int] = defaultdict(int)
-        self.tokens: defaultdict[str, int] = defaultdict(int)
-        self.verdicts: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        self.task: dict[str, str] = {}
-        with Bank.open(place) as bank:
-            for event in bank.events():
-                if isinstance(event, RunStarted):
-                    self.task[event.run] = str(event.task_id)
-                elif isinstance(event, LmCalled):
-                    task = self.task[str(event.run)]
-                    self.calls[task] += 1
-                    self.tokens[task] += (event.tokens_in or 0) + (event.tokens_out or 0)
-                elif isinstance(event, RunJudged):
-                    self.verdicts[event.run][event.purpose] = event.verdict
-
-    def share(self, scored: str, judged: str) -> float | None:
-        """Of the runs with this score, the share that the judge gave this verdict."""
-        own = [each["learning"] == judged for each in self.verdicts.values() if each["scoring"] == scored]
-        return mean(own) if own else None
-
-    def pass_at(self, k: int) -> float | None:
-        """The share of all choices of k rollouts of a task that hold a right one, over tasks with that many."""
-        right: defaultdict[str, list[bool]] = defaultdict(list)
-        for run, each in self.verdicts.items():
-            right[self.task[run]].append(each["scoring"] == "success")
-        shares = [1 - comb(own.count(False), k) / comb(len(own), k) for own in right.values() if len(own) >= k]
-        return mean(shares) if shares else None
 
 
 def test_pass_at_k_of_fewer_rollouts_is_not_known(folder: Path) -> None:

@@ -40,21 +40,8 @@ from tests.sandbox.sandboxes import require_dspy
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an experiment with its report; tests that change it take a copy."""
-    folder = written(tmp_path_factory.mktemp("experiment") / "pair")
-    write_report(read_experiment(folder), folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def data(kept: Path) -> ExperimentData:
     return read_experiment(kept)
-
-
-@pytest.fixture
-def folder(kept: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(kept, tmp_path / "pair"))
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
