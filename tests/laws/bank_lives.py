@@ -387,6 +387,16 @@ class Life:
             self.bank.append(MemoriesForgotten(ids=(id,), policy="hand-1"))
 
 
+def lived(ops: list[Op], tidy: bool = True) -> Life:
+    """A life; tidy if everybody reconciles."""
+    life = Life()
+    for op in ops:
+        life.do(op)
+        if tidy and op[0] not in ("learn", "use", "policy"):
+            life.correct()
+    return life
+
+
 def words_that_stand(log: list[Event]) -> tuple[set[str], set[str]]:
     """The items whose own words came from a candidate that counts and landed on them; and those that are rejected."""
     facts = Facts.of(visible(log))

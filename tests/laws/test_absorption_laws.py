@@ -21,7 +21,6 @@ from tests.effort import examples
 from tests.laws.bank_lives import (
     ALL,
     DEDUP,
-    JUDGED,
     PEOPLE,
     RUNS,
     Life,
@@ -93,19 +92,6 @@ def test_it_brings_all_loses_nothing_ends_and_leaves_a_canonical_bank(
         assert mine.bank.absorb(other.bank).brought == 0 and mine.bank.position == position
         other.bank.absorb(mine.bank)
         assert mine.bank.absorb(other.bank).brought == 0 and other.bank.absorb(mine.bank).brought == 0
-
-
-@pytest.mark.slow
-@lawful
-@given(lives(ALL), lives(ALL))
-def test_a_copy_that_did_nothing_adds_nothing_whatever_happened_here(before: list[Op], after: list[Op]) -> None:
-    mine = lived(before)
-    with copied(mine) as fork:
-        lived(after, mine)
-        mine.correct()
-        head = mine.bank.head()
-        made = mine.bank.absorb(fork.bank)
-        assert (made.brought, made.refused, mine.bank.head()) == (0, 0, head)
 
 
 ROUNDS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), lives(PEOPLE)), min_size=2, max_size=5)
@@ -192,36 +178,6 @@ def test_by_rule_2_banks_that_absorb_each_other_in_any_order_end_equal(
         for (run, _), (verdict, said) in verdicts[0].items():
             ranks = {(authority(each, False), said_at(each)): each.verdict for each in judged if each.run == run}
             assert ranks[max(ranks)] == verdict and max(ranks)[1] == said
-
-
-def appending(ops: list[Op]) -> Bank:
-    """A bank under `append`, whose runs began in it, and whose items have the ids of their words."""
-    life = Life()
-    life.bank.append([PolicySet(policies=(Append().choice,)), *(RunStarted(run=run) for run in RUNS)])
-    for op in ops:
-        if op[0] == "learn":
-            items = [Item.make(item.title, item.content, item.src, domain=item.domain) for item in op[3]]
-            op = (*op[:3], items, False, [])
-        life.do(op)
-    life.correct()
-    return life.bank
-
-
-@pytest.mark.slow
-@lawful
-@given(lives(JUDGED), lives(JUDGED))
-def test_under_append_the_order_of_absorptions_does_not_matter(one: list[Op], two: list[Op]) -> None:
-    """For items with ids of their words, and what judges and runs did: the same items, as well supported."""
-    banks = [appending(one), appending(two)]
-    found = []
-    for order in (banks, banks[::-1]):
-        with Bank.create("memory:", policies=(Append().choice,)) as into:
-            for bank in order:
-                into.absorb(bank)
-            state = into.state()
-            uses = {id: len(runs) for id, runs in state.uses.items()}
-            found.append(({id: (entry.state, entry.support) for id, entry in state.items.items()}, uses))
-    assert found[0] == found[1]
 
 
 def test_under_dedup_the_first_of_two_near_duplicates_keeps_its_words() -> None:

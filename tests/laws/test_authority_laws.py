@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.events import Event, JudgmentOverruled, MemoriesAdmitted, MemoriesRestored, MemoriesRetracted, RunJudged
 from rbank_es.exchange import parse
 from rbank_es.law import LiveState, fold
 from tests.effort import examples
+from tests.laws.bank_lives import ALL, lived, lives
 from tests.laws.plain_bank import BIRTHS, Facts, verdicts_of, visible
-from tests.laws.test_lineages import Lineage
 from tests.strategies import stamped
 
-lawful = settings(max_examples=examples(100), deadline=None)
-lineages = st.integers(0, 10**9).map(lambda seed: stamped(Lineage(seed).log))
+lawful = settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
+logs = lives(ALL).map(lambda ops: lived(ops, tidy=False).log)
 
 
 @lawful
-@given(lineages)
+@given(logs)
 def test_the_rank_of_a_verdict_changes_only_by_a_judgment_and_is_the_highest_given(log: list[Event]) -> None:
     """Whatever is extracted, supported, merged, restored or decided again in between."""
     live, before = LiveState(), dict[Any, int]()
@@ -37,7 +37,7 @@ def test_the_rank_of_a_verdict_changes_only_by_a_judgment_and_is_the_highest_giv
 
 
 @lawful
-@given(lineages)
+@given(logs)
 def test_an_item_is_vouched_for_only_when_a_person_restores_it(log: list[Event]) -> None:
     live, said = LiveState(), set[str]()
     for event in log:
@@ -50,7 +50,7 @@ def test_an_item_is_vouched_for_only_when_a_person_restores_it(log: list[Event])
 
 
 @lawful
-@given(lineages)
+@given(logs)
 def test_a_proposal_becomes_active_only_by_its_own_words_from_elsewhere_or_by_a_person(log: list[Event]) -> None:
     """Support by near duplicates, a merge or a decision made again admits nothing."""
     live, said = LiveState(), set[str]()

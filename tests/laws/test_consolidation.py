@@ -312,17 +312,6 @@ def test_items_that_are_kept_between_decisions_decide_as_the_plain_definition(
             known.update(live.state, changed)
 
 
-@given(policies, banks(), batches)
-def test_every_candidate_gets_one_decision_with_a_reason(
-    policy: ConsolidationPolicy, state: State, batch: list[Item]
-) -> None:
-    """In the order of the candidates, each about the candidate's own id."""
-    made_all = decisions(policy, state, batch)
-    assert [(made.candidate, made.item) for made in made_all] == [(n, item.id) for n, item in enumerate(batch)]
-    assert all(made.reason for made in made_all)
-    assert all(made.targets for made in made_all if made.action == "skip")
-
-
 @given(banks(), batches)
 def test_append_adds_exactly_the_new_ids(state: State, batch: list[Item]) -> None:
     """It is total: nothing is turned away but what is there, and what repeats rejected words."""
@@ -360,19 +349,6 @@ def test_every_candidate_supports_an_item_unless_somebody_ended_it(
 def landings(state: State) -> int:
     """How many candidates support something, be it born yet or not: a decision by hand may come before the birth."""
     return sum(len(record.landed) for record in state.records.values())
-
-
-@given(policies, banks(), batches)
-def test_what_somebody_ended_stays_ended_and_what_is_active_stays_active(
-    policy: ConsolidationPolicy, state: State, batch: list[Item]
-) -> None:
-    """No policy ends anything without a proposal; what was forgotten or unsupported comes back with new support."""
-    after = learn(policy, state, batch)
-    for id, entry in state.items.items():
-        if entry.state not in ("forgotten", "unsupported", "pending"):
-            assert after.items[id].state == entry.state or after.items[id].item.id in {item.id for item in batch}
-        if entry.state in ("active", "withdrawn", "rejected"):
-            assert after.items[id].state == entry.state
 
 
 @given(banks(), batches)

@@ -12,16 +12,9 @@ from msgspec.structs import replace
 from rbank_es.bank.bank_difference import BankFacts, Difference, compared, difference, facts_at, facts_of
 from rbank_es.errors import BadInput
 from tests.effort import examples
-from tests.laws.bank_lives import ALL, RUNS, F, Life, Op, S, U, lives
+from tests.laws.bank_lives import ALL, RUNS, F, Op, S, U, lived, lives
 
 law = settings(max_examples=examples(60), deadline=None)
-
-
-def lived(ops: list[Op]) -> Life:
-    life = Life()
-    for op in ops:
-        life.do(op)
-    return life
 
 
 def sides(found: Difference, side: str) -> dict[Any, Any]:
@@ -41,7 +34,7 @@ def told(value: Any) -> Any:
 @law
 @given(lives(ALL), st.data())
 def test_read_models_and_states_differ_by_the_same(ops: list[Op], data: st.DataObject) -> None:
-    bank = lived(ops).bank
+    bank = lived(ops, tidy=False).bank
     positions = st.integers(0, bank.position)
     since, to = data.draw(positions), data.draw(positions)
     found = difference(bank.name, bank.state(since), bank.state(to))
@@ -55,7 +48,7 @@ def test_read_models_and_states_differ_by_the_same(ops: list[Op], data: st.DataO
 @law
 @given(lives(ALL), st.data())
 def test_a_difference_leads_from_one_state_to_the_other_and_back(ops: list[Op], data: st.DataObject) -> None:
-    bank = lived(ops).bank
+    bank = lived(ops, tidy=False).bank
     positions = st.integers(0, bank.position)
     old, new = (facts_of(bank.state(data.draw(positions))) for _ in range(2))
     there, back = compared("", old, new), compared("", new, old)
@@ -96,7 +89,7 @@ ACTS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 def test_a_dry_run_is_the_act_and_an_act_is_the_difference_of_the_states(
     ops: list[Op], name: str, data: st.DataObject
 ) -> None:
-    life = lived(ops)
+    life = lived(ops, tidy=False)
     given_ = data.draw(ACTS[name])
     if "item" in given_:
         given_["item"] = life.one(given_["item"])
@@ -115,7 +108,7 @@ def test_a_dry_run_is_the_act_and_an_act_is_the_difference_of_the_states(
 @law
 @given(lives(ALL), lives(ALL))
 def test_a_dry_absorption_is_the_absorption(ops: list[Op], others: list[Op]) -> None:
-    into, other = lived(ops).bank, lived(others).bank
+    into, other = lived(ops, tidy=False).bank, lived(others, tidy=False).bank
     with into.copy() as copy, suppress(BadInput):  # of a policy that nobody knows
         told = into.absorb(other, dry_run=True)
         done = copy.absorb(other)

@@ -213,41 +213,6 @@ def assert_lawful(bank: Bank, policy: Append | Dedup) -> None:
 
 
 @settings(max_examples=examples(60))
-@given(policies, histories)
-def test_what_a_bank_holds_follows_from_its_extractions(
-    policy: Append | Dedup, history: list[list[list[Item]]]
-) -> None:
-    """With a state that is kept between them or without: no candidate is lost, every item has its provenance."""
-    with bank_of(policy) as bank:
-        for number, batch in enumerate(history):
-            if number % 2:
-                bank.latest.forget()
-            made = consolidate(bank, map(extraction, batch))
-            assert len(made.decisions) == sum(map(len, batch))
-        assert_lawful(bank, policy)
-
-
-@settings(max_examples=examples(60))
-@given(policies, histories)
-def test_extractions_twice_add_nothing_the_second_time(policy: Append | Dedup, history: list[list[list[Item]]]) -> None:
-    """With ids of their own, nothing is even appended; without, every candidate is skipped and supports."""
-    with bank_of(policy) as bank:
-        events = [
-            [extraction(items).event(event_id(10 * number + part)) for part, items in enumerate(batch)]
-            for number, batch in enumerate(history)
-        ]
-        for batch in events:
-            consolidate(bank, batch)
-        position, before = bank.position, bank.state()
-        for batch in events:
-            assert consolidate(bank, batch).duplicate
-        assert bank.position == position
-        again = [consolidate(bank, map(extraction, batch)) for batch in history]
-        assert [made.added for made in again] == [()] * len(history)
-        assert bank.state().items.keys() == before.items.keys()
-
-
-@settings(max_examples=examples(60))
 @given(policies, histories, histories, st.lists(st.booleans(), max_size=12))
 def test_two_writers_leave_what_one_after_the_other_would(
     policy: Append | Dedup, ours: list[list[list[Item]]], theirs: list[list[list[Item]]], faster: list[bool]

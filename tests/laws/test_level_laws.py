@@ -13,13 +13,11 @@ from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.bank.what_if import WhatIf
-from rbank_es.events import Event, MemoriesRetracted, MemoriesRetrieved, RunStarted
-from rbank_es.events.items import Item
+from rbank_es.events import Event, MemoriesRetrieved, RunStarted
 from rbank_es.law import items_above
 from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View
-from tests.cli.misled import judged, learned
 from tests.effort import examples
 from tests.laws.bank_lives import ALL, JUDGED, PEOPLE, RUNS, F, Life, Op, S, acts, lives, undos
 from tests.laws.plain_bank import BIRTHS, Facts, verdicts_of, visible
@@ -148,34 +146,3 @@ def test_under_a_supposed_verdict_levels_are_those_of_the_supposed_support(
             with ReadModels.open(into, read_only=True) as models, models.live() as view:
                 for each in asked:
                     assert would_find(each, supposed) == tuple(hit.id for hit in view.repeat(each).items)
-
-
-LESSON = Item.make("abcd efgh", "v w x", "success")
-
-
-def test_a_level_is_known_from_where_it_is_recorded_and_set_aside_makes_none(tmp_path: Path) -> None:
-    """A start that comes after what was drawn from its run leaves earlier searches as they were."""
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
-        bank.append([RunStarted(run="easy", level=1), judged("easy", "success")])
-        extraction = learned(bank, LESSON, ("hard", "success"))
-        before = bank.position
-        bank.append(RunStarted(run="hard", level=4))
-        # It stands: that was said because of a verdict that doesn't stand.
-        bank.append(MemoriesRetracted(how="tainted", extractions=(extraction,), run="easy", verdict="failure"))
-        bank.project()
-        for position, above in ((before, set()), (bank.position, {LESSON.id})):
-            with bank.as_of(position) as view:
-                assert view.items_above(2) == items_above(bank.state(position), 2) == above
-
-
-def test_without_the_success_of_an_easier_task_a_lesson_would_not_be_given_to_one_between() -> None:
-    """Though nothing but its support would be otherwise."""
-    with Bank.create("memory:") as bank:
-        bank.set_policies({"retrieval": {"name": "bm25", "version": 1, "levels": "up_to"}})
-        for run, level in (("hard", 4), ("easy", 1)):
-            bank.append([RunStarted(run=run, level=level), judged(run, "success")])
-            learned(bank, LESSON, (run, "success"))
-        [asked] = retrieved(bank, (2,))
-        assert [hit.id for hit in asked.hits] == [LESSON.id]
-        [differs] = bank.whatif(verdicts={"easy": "failure"}).retrievals
-        assert (differs.seq, differs.after) == (asked.seq, ())

@@ -8,7 +8,6 @@ import random
 
 import pytest
 
-from benchmarks.corrections import PARAPHRASES, comeback
 from rbank_es import Bank, Item
 from rbank_es.data import lights
 from rbank_es.events import MemoriesExtracted
@@ -55,10 +54,3 @@ def test_a_rejected_lesson_in_another_case_punctuation_or_order_never_comes_back
             reasons = {"rejected"} if policy.version == 1 else {"rejected", "near-rejected", "same-id"}
             assert {each.reason for each in decided.decisions} <= reasons  # type: ignore[attr-defined]
         assert not active(bank.state())
-
-
-def test_of_1_000_paraphrases_none_comes_back_by_itself() -> None:
-    """By the benchmark, which prints the share: all are discarded, or wait for a person."""
-    made, back = comeback()
-    assert made.total() == PARAPHRASES == 1_000 and back.keys() <= made.keys()
-    assert back.total() <= 1

@@ -20,11 +20,11 @@ from rbank_es.agents.skill_manifest import text_of
 from rbank_es.limits import skill_limits
 from rbank_es.policies.packed_items import item_start, item_words
 from tests.agents.skill_banks import LINE, exported
-from tests.effort import THOROUGH, examples
+from tests.effort import examples
 from tests.laws.bank_lives import ALL, PEOPLE, Life, Op, lives
 from tests.laws.plain_bank import canonical, recorded
 
-lawful = settings(max_examples=1_000 if THOROUGH else 12, deadline=None, suppress_health_check=list(HealthCheck))
+lawful = settings(max_examples=examples(240), deadline=None, suppress_health_check=list(HealthCheck))
 
 PLACES: dict[SkillForm, str] = {"skill": "skills", "agents-md": "AGENTS.md", "plugin": "plugin"}
 
@@ -108,7 +108,7 @@ class Edited:
         path.write_text("\n".join(lines) + "\n")
 
 
-@settings(max_examples=300 if THOROUGH else 5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(lives(PEOPLE), st.lists(edits, max_size=12), st.sampled_from(SKILL_FORMS))
 def test_a_persons_lines_stay_and_all_others_are_the_banks(
     ops: list[Op], acts: list[list[tuple[str, int, int]]], form: SkillForm

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank import READ_MODELS
 from rbank_es.events import Event, MemoriesExtracted
 from rbank_es.events.items import Item, ItemText
 from rbank_es.law import ItemState, State, active, fold
@@ -38,7 +37,7 @@ from rbank_es.projections.read_models import ReadModels
 from rbank_es.text.stems import LANGUAGES, stems_of
 from tests.effort import examples
 from tests.fakes import FakeLog
-from tests.laws.test_word_index_laws import by_numpy, filters, memories, ranked, small_blocks, words_in
+from tests.laws.test_word_index_laws import by_numpy, filters, memories, ranked, small_blocks
 from tests.pools import ITEMS, WORDS
 from tests.projections.test_search import born
 from tests.strategies import stamped
@@ -203,27 +202,6 @@ def test_a_spelling_is_meant_only_while_an_item_that_has_it_is_there(tmp_path: P
         with bank.as_of() as view:
             assert view.search(query, policy=policy) == []
             assert [hit.id for hit in view.search("lantren", policy=policy)] == ["b"]
-
-
-def test_an_erased_text_leaves_no_stem_and_no_spelling(tmp_path: Path) -> None:
-    kept = [Item.make(f"lamp {n}", "light of a tower", id=f"kept{n}") for n in range(5)]
-    gone = Item.make("Zanzibar", "zanzibars secretIslandName", id="gone")
-    with small_blocks(), Bank.create(tmp_path / "bank") as bank:
-        bank.append(born([kept[0], gone, *kept[1:]], "8b229e85-6015-4279-9bb1-97ccfff23b49"))
-        bank.project()
-        path = bank.log.derived_directory / READ_MODELS
-        assert "zanzibar" in terms_in(path)
-        bank.erase(item="gone", reason="asked for")
-        bank.project()
-        path = bank.log.derived_directory / READ_MODELS
-        assert {"lamp", "tower", "light"} <= terms_in(path)
-        assert not [term for term in terms_in(path) if "zanzi" in term or "secret" in term]
-        with bank.as_of() as view:
-            assert view.search("zanzibra", policy=Bm25V3()) == []
-
-
-def terms_in(path: Path) -> set[str]:
-    return words_in(path, "stem_terms") | words_in(path, "stem_recent_texts") | words_in(path, "spellings")
 
 
 @pytest.mark.parametrize("pairs", [0.25, 4.0])

@@ -37,6 +37,7 @@ from tests.laws.bank_lives import (
     acts,
     judges,
     learns,
+    lived,
     lives,
     unbounded,
     undos,
@@ -48,15 +49,6 @@ lawful = settings(max_examples=examples(25), deadline=None, suppress_health_chec
 TAUGHT = st.one_of(learns, learns, judges("lm", "lm", "check", "human"))
 LESSON = Item.make("Ask which harbour a light belongs to", "Follow the property of the port.", "success")
 QUERIES = st.lists(st.sampled_from(("a", "a b", "c d e", "abcd", "efgh not")), min_size=1, max_size=3)
-
-
-def lived(ops: list[Op], tidy: bool = True) -> Life:
-    life = Life()
-    for op in ops:
-        life.do(op)
-        if tidy and op[0] not in ("learn", "use", "policy", "hand"):
-            life.correct()
-    return life
 
 
 def standing(state: State) -> dict[str, str]:
