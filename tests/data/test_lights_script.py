@@ -128,6 +128,7 @@ def test_a_guardrail_is_learnt_and_given_to_tasks_of_the_same_kind(demo: Demo) -
         assert guardrail in built.items
 
 
+@pytest.mark.slow
 def test_strategies_are_learnt_reused_and_not_doubled(demo: Demo) -> None:
     """The first task's strategy is given to the last one; what the fifth teaches again supports what is there."""
     bank, results, _ = demo
@@ -160,6 +161,7 @@ def check_telling(said: str) -> None:
     assert ": identical" in after
 
 
+@pytest.mark.slow
 def test_the_demo_names_what_was_learnt_and_compares_before_and_after(demo: Demo) -> None:
     check_telling(demo.said)
 

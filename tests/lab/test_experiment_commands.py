@@ -176,11 +176,6 @@ def test_a_report_is_written_checked_and_compared_and_a_change_is_named(tmp_path
     assert "does not hold" in seen and "report.html, line" in seen and "great" in seen
 
 
-def test_a_folder_without_an_experiment_has_no_report(tmp_path: Path) -> None:
-    for command in ("report", "check"):
-        assert "is no folder of an experiment" in told(fails("experiment", command, ".", cwd=tmp_path))
-
-
 def told(text: str) -> str:
     """A text without its line breaks."""
     return " ".join(text.split())

@@ -38,6 +38,7 @@ from rbank_es.law.rare_words import RareWords
 from rbank_es.law.similarity_join import join_similar
 from rbank_es.policies.words import distinct_words, words_of
 from tests.consolidations import decisions
+from tests.effort import examples
 from tests.pools import ITEMS, uuid_of
 from tests.strategies import histories, stamped
 
@@ -407,7 +408,7 @@ def test_the_laws_are_tried_on_what_they_are_about() -> None:
 def test_long_titles_are_compared_as_difflib_does(chars: int) -> None:
     """difflib treats texts from 200 characters on differently; the decision still follows its ratio."""
     chance = random.Random(chars)
-    for _ in range(40):
+    for _ in range(examples(40)):
         old = "".join(chance.choices("abc d", k=chars))
         new = "".join(letter if chance.random() < 0.9 else "x" for letter in old)
         pair = [Item.make(new, "same words", id="new"), Item.make(old, "same words", id="old")]

@@ -174,7 +174,7 @@ def test_every_item_that_states_the_same_or_is_near_is_found(
     spaces, texts without tokens."""
     made = [
         *items(lessons),
-        *(other for _, _, other in pairs(changes, 120, 7, items(lessons))),
+        *(other for _, _, other in pairs(changes, examples(120), 7, items(lessons))),
         *(Item.make(title, content) for title in ("Foo", "…", "a_b is c") for content in ("", "!", "…", "x_y", "—")),
     ]
     with Bank.create("memory:", policies=[Append().choice]) as bank:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from rbank_es.errors import BadPolicy, BadSearch
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.items import Item
-from rbank_es.policies import Bm25V1
+from rbank_es.policies import Bm25V1, query_words
+from rbank_es.policies.words import any_of
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View
+from tests.effort import examples
 from tests.fakes import FakeLog
 from tests.strategies import stamped
 
@@ -124,35 +130,25 @@ def test_a_polarity_that_is_none_is_refused(holding: Open) -> None:
         view.search("taxa", 3, policy=Bm25V1(stop_words="klingon-1"))
 
 
-PLAIN_WORDS = {
-    '"taxa': "a quote",
-    "taxa OR": "an operator without operands",
-    "OR AND NOT": "only operators",
-    "taxa*": "a prefix search",
-    "NEAR(taxa labels, 2)": "NEAR",
-    "title:taxa": "a column filter",
-    "- taxa +": "signs",
-    "^taxa": "an anchor",
-    "(taxa": "an open bracket",
-    "taxa' OR 1=1 --": "SQL",
-    "🦉 taxa 🦉": "an emoji",
-    "ta\x00xa taxa": "NUL",
-    "{taxa}": "braces",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("query", PLAIN_WORDS, ids=PLAIN_WORDS.values())
-def test_search_syntax_is_plain_words(holding: Open, query: str) -> None:
-    """What is syntax to FTS5 is nothing special to a query."""
-    view = holding([item("taxa", id="a"), item("other", id="b")])
-    assert ids(view, query) == (["a"] if "taxa" in query else [])
-
-
 @pytest.mark.parametrize("query", ["", "   ", '"', "***", "()(", "🦉", "\x00", "…—–", "_"])
 def test_a_query_without_words_finds_nothing(holding: Open, query: str) -> None:
     """Also one of only punctuation, or an emoji."""
     assert ids(holding([item("taxa"), item("🦉")]), query) == []
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(query=st.text(st.characters(codec="utf-8"), max_size=60))
+@example("\ufffe NEAR(")
+@example("ǅ ß İ ﬁ ² ①")
+@example("ा ் ⃠")
+def test_no_text_at_all_makes_a_search_fail(query: str) -> None:
+    """FTS5 takes every expression that a query becomes."""
+    expression = any_of(query_words(query))
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE VIRTUAL TABLE f USING fts5(a, tokenize='porter unicode61')")
+        connection.execute("INSERT INTO f VALUES (?)", (query,))
+        if expression:
+            connection.execute("SELECT rowid, bm25(f) FROM f WHERE f MATCH ?", (expression,)).fetchall()
 
 
 @pytest.mark.parametrize(
