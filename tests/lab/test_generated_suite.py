@@ -66,23 +66,15 @@ def test_a_number_of_tasks_that_can_not_be_is_refused(tasks: int) -> None:
 
 
 @pytest.mark.slow
-def test_every_trap_traps_and_every_answer_is_that_of_two_engines(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", [1, 2026])
+def test_every_trap_traps_and_every_answer_is_that_of_two_engines(seed: int, tmp_path: Path) -> None:
     """Answers were computed without a query; now pyoxigraph and rdflib find the same, and no misleading query does."""
-    made = generate(1, 30)
-    with engines_over(made, tmp_path) as engines:
-        found = check_suite(made.suite, lambda task: engines)
-    assert [(task.task, task.flaws) for task in found.failing] == []
-    assert {task.missed_by for task in found.tasks} == {"the misleading query"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 2026])
-def test_suites_of_other_seeds_and_their_second_versions_pass_the_check(seed: int, tmp_path: Path) -> None:
-    for place, made in (("first", generate(seed, 60)), ("second", second_version(seed, 60).generated)):
+    for place, made in (("first", generate(seed, 30)), ("second", second_version(seed, 30).generated)):
         (tmp_path / place).mkdir()
         with engines_over(made, tmp_path / place) as engines:
             found = check_suite(made.suite, lambda task, pair=engines: pair)  # type: ignore[misc]
         assert [(task.task, task.flaws) for task in found.failing] == []
+        assert place == "second" or {task.missed_by for task in found.tasks} == {"the misleading query"}
 
 
 @pytest.mark.slow

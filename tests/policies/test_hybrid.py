@@ -206,6 +206,12 @@ def bank(tmp_path: Path):
         yield made
 
 
+def kept(bank: Bank) -> list[list[bool]]:
+    """Of each event with vectors, which it still has."""
+    found = (event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded))
+    return [[isinstance(text, str) and bool(text) for text in event.vectors] for event in found]
+
+
 def ids(bank: Bank, point: str | None = None, **more: Any) -> list[str]:
     return [hit.id for hit in bank.at(point).search(QUERY, **more)]
 
@@ -244,12 +250,12 @@ def test_vectors_of_another_size_or_model_are_missing(bank: Bank) -> None:
     assert ids(bank) == plain
 
 
-def test_an_erased_item_loses_its_vector_too(tmp_path: Path, bank: Bank) -> None:
-    embedded(bank, {"near": [1, 0.25], "far": [0.75, 1]}, query=[1, 0])
+@pytest.mark.parametrize("size", [2, 1_500], ids=["short", "stored apart"])
+def test_an_erased_item_loses_its_vector_too(tmp_path: Path, bank: Bank, size: int) -> None:
+    near, far, query = ([first, *[second] * (size - 1)] for first, second in ((1, 0.25), (0.75, 1), (1, 0.5)))
+    embedded(bank, {"near": near, "far": far}, query=query)
     bank.erase(item="near")
-    [items, query] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
-    assert [isinstance(text, str) for text in items.vectors] == [False, True]
-    assert isinstance(query.vectors[0], str)
+    assert kept(bank) == [[False, True], [True]]
     gone = text_digest(text_of_item(NEAR.text)).encode()
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or gone not in path.read_bytes(), path
@@ -264,8 +270,7 @@ def test_an_erased_run_takes_its_own_vectors_and_leaves_those_of_words_that_anot
     rows = tuple(vector_text(text_digest(text), [1, 0]) for text in (own, QUERY))
     bank.append(WordsEmbedded(purpose="query", model="m", vectors=rows))
     bank.erase(run="one")
-    [queries] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
-    assert [isinstance(text, str) for text in queries.vectors] == [False, True]
+    assert kept(bank) == [[False, True]]
 
 
 def test_a_retrieval_whose_vectors_were_erased_is_unverifiable(bank: Bank) -> None:
@@ -282,17 +287,7 @@ def test_a_query_erased_by_its_words_loses_its_vector(bank: Bank) -> None:
     embedded(bank, {"near": [1, 0]}, query=[1, 0])
     bank.append(RunStarted(run="r", task=QUERY))
     bank.erase(text=QUERY)
-    vectors = [event.vectors for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
-    assert [isinstance(text, str) for row in vectors for text in row] == [True, False]
-
-
-def test_long_vectors_are_stored_apart_and_erased_with_their_words(bank: Bank) -> None:
-    vector = [float(number % 7) for number in range(1, 1_500)]
-    embedded(bank, {"near": vector, "far": vector}, query=vector)
-    assert ids(bank)
-    bank.erase(item="near")
-    [items, _] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
-    assert [isinstance(text, str) for text in items.vectors] == [False, True]
+    assert kept(bank) == [[True], [False]]
 
 
 def test_a_fork_and_an_absorption_carry_vectors(tmp_path: Path, bank: Bank) -> None:
@@ -313,8 +308,7 @@ def test_words_erased_here_bring_no_vector_back(tmp_path: Path, bank: Bank) -> N
         bank.erase(item="near")
         embedded(fork, {"near": [0, 1], "far": [1, 0]}, query=[1, 0])
         bank.absorb(fork)
-    [items, _] = [event for event in bank.events(resolve=True) if isinstance(event, WordsEmbedded)]
-    assert [bool(text) for text in items.vectors] == [False, True]
+    assert kept(bank)[0] == [False, True]
 
 
 def test_what_is_given_unasked_by_vectors_is_compared_with_the_best_of_both_polarities(tmp_path: Path) -> None:
