@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from rbank_es.events import (
     ArtifactMaterialised,
     ContextBuilt,
@@ -37,7 +39,7 @@ class LineageNode(NamedTuple):
     name: str
 
 
-class LineageEdge(NamedTuple):
+class LineageEdge(Struct, frozen=True):
     """An edge of the lineage from a cause to an effect, and the position of the event that made it."""
 
     source: LineageNode

@@ -21,6 +21,8 @@ from itertools import accumulate
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from rbank_es import limits
 from rbank_es.policies.bit_slices import numbers_in
 from rbank_es.policies.word_relevance import Formula
@@ -180,7 +182,7 @@ class WeightedTerm(NamedTuple):
     postings: Postings
 
 
-class RankedTexts(NamedTuple):
+class RankedTexts(Struct, frozen=True):
     """The numbers behind a ranking: each text's length, their average, and the weighted frequency of each code.
 
     `active` has 1 for an active text. `norms` keeps what numpy computes of the lengths.

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from rbank_es.events import WordsEmbedded
 from rbank_es.events.vector_text import embedded_text, read_vector, text_digest
@@ -133,7 +135,7 @@ def selected(connection: sqlite3.Connection, cosines: Cosines | None, filters: F
     return VectorRanking({item: cosine for item, cosine in found.items() if cosine is not None}, len(found))
 
 
-class KnownVectors(NamedTuple):
+class KnownVectors(Struct, frozen=True):
     """Digests of the texts that have a vector of a model at a position, and the size of the last one."""
 
     items: frozenset[str]

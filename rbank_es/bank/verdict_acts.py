@@ -7,8 +7,9 @@ An act that changes nothing appends nothing. With `dry_run` nothing is appended;
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from rbank_es.bank.ids import StateIds, exact_id
@@ -27,7 +28,7 @@ SOMEBODY = "somebody"
 """The name of a person who gave none."""
 
 
-class Ruling(NamedTuple):
+class Ruling(Struct, frozen=True):
     """A person's verdict on a run, and the reason."""
 
     run: str
@@ -93,7 +94,7 @@ class VerdictActs(OpenBank):
         """Return rulings about known runs, each run once."""
         found: dict[str, Ruling] = {}
         for each in given:
-            ruling = each._replace(run=self._known("run", each.run), reason=given_words("a reason", each.reason))
+            ruling = replace(each, run=self._known("run", each.run), reason=given_words("a reason", each.reason))
             known = found.setdefault(ruling.run, ruling)
             if known.verdict != ruling.verdict:
                 raise BadInput(f"two verdicts on run {ruling.run!r}: {known.verdict} and {ruling.verdict}; give one")

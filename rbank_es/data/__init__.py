@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from rbank_es.errors import BadInput
 
@@ -16,7 +17,7 @@ SCRIPTED_TASKS = ("lights-L1-1", "lights-L2-2", "lights-L4-1", "lights-L2-1", "l
 _SUFFIXES = frozenset({".ttl", ".md", ".toml", ".json", ".jsonl"})
 
 
-class Companions(NamedTuple):
+class Companions(Struct, frozen=True):
     """The shipped ontology and the files about it.
 
     `guide` is Markdown, `constraints` the curated TOML of layer L1, `seed` a list of items for `rbank-es import`.

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any, Generic, NamedTuple, TypeVar, Union
+from typing import Any, Generic, TypeVar, Union
 
 import msgspec
+from msgspec import Struct
 
 from rbank_es.errors import BadEvent, BadInput, LogCorruption, UnknownEvent
 from rbank_es.events import bank_events, memory_events, run_events
@@ -91,7 +92,7 @@ _BANK_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _force = msgspec.structs.force_setattr
 
 
-class Upcaster(NamedTuple):
+class Upcaster(Struct, frozen=True):
     """One step from a version of a type to the next: `apply` maps the fields, and must be pure and total."""
 
     type: str

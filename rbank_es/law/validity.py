@@ -29,7 +29,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 from rbank_es.events import Event, PolicyChoice
 from rbank_es.events.run_events import JudgeKind, VerdictValue
@@ -185,7 +187,7 @@ def _teaches(facts: WitnessFacts, id: str, item: str) -> bool:
     return not decided or not all(put.undone for put in decided)
 
 
-class Standing(NamedTuple):
+class Standing(Struct, frozen=True):
     """An item's standing. `birth` is the candidate with its words, `rank` the order of the first decision about it.
     `landed` are the candidates that support it, `by` those that took its place, both in order; `witnesses` stand behind
     the former."""
@@ -200,7 +202,7 @@ class Standing(NamedTuple):
     by: tuple[Pair, ...] = ()
 
 
-class Acts(NamedTuple):
+class Acts(Struct, frozen=True):
     """Acts of people on an item up to a position: the last of those that lift one another, and whether admitted."""
 
     last: str

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import BadEvent, DuplicateEvent, LimitExceeded, PositionConflict
@@ -54,7 +55,7 @@ _SALT_BYTES, _UUID_BYTES = 18, 10
 """Random bytes of a salt, and of a UUIDv7 (of which 74 bits are used)."""
 
 
-class Prepared(NamedTuple):
+class Prepared(Struct, frozen=True):
     """An event with its id and salt, encoded as far as that does not depend on its position.
 
     `event.id` is empty where the writer gave the id. `long`: some of its texts may be stored apart.
@@ -69,7 +70,7 @@ class Prepared(NamedTuple):
     handles: bool
 
 
-class Circumstances(NamedTuple):
+class Circumstances(Struct, frozen=True):
     """The values, beside its events, that the bytes of a group depend on.
 
     `first` is the position of its first event, `at` its time, `durable` the highest position known to be on disk.
@@ -84,7 +85,7 @@ class Circumstances(NamedTuple):
     salt: Callable[[], str]
 
 
-class ComposedGroup(NamedTuple):
+class ComposedGroup(Struct, frozen=True):
     """The bytes of an append, its events as readers get them, and the texts that are stored with them."""
 
     data: bytes

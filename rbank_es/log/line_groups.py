@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from rbank_es.errors import LogCorruption
 from rbank_es.events import ContentErased
@@ -19,7 +20,7 @@ from rbank_es.log.protocol import Ancestor, EventLog
 from rbank_es.log.verification import LogCheck
 
 
-class LineGroup(NamedTuple):
+class LineGroup(Struct, frozen=True):
     """The lines of one append, without newlines; `digests` are those of the heads behind each event, if checked."""
 
     texts: Sequence[bytes]
@@ -115,7 +116,7 @@ def fork_beginnings(bank_id: str, ancestors: Sequence[Ancestor]) -> dict[int, st
     return {each.upto + 1: fork for each, fork in zip(ancestors, forks, strict=False)}
 
 
-class ForkLines(NamedTuple):
+class ForkLines(Struct, frozen=True):
     """The beginning of a fork: its ancestry, and all its stored lines, the record of the fork included."""
 
     ancestors: tuple[Ancestor, ...]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.policies import words
@@ -51,7 +52,7 @@ def ranked_again(hits: Sequence[RankedItem], k: int, index: ItemIndex, columns: 
     ids = json.dumps([hit.id for hit in hits])
     rows = index.rows(f"SELECT {columns} FROM item_outcomes WHERE item IN (SELECT value FROM json_each(?))", (ids,))
     gained = gains(rows)
-    moved = [hit._replace(score=hit.score * (1 + gained.get(hit.id, 0.0))) for hit in hits]
+    moved = [replace(hit, score=hit.score * (1 + gained.get(hit.id, 0.0))) for hit in hits]
     return sorted(moved, key=lambda hit: (-abs(hit.score), hit.id))[:k]
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import fsum
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from rbank_es import limits
@@ -180,7 +180,7 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
             risen = {id: each for id, (score, each) in may.items() if each.most and score + each.most >= least}
             orders = index.word_orders(question, {id: [*each.pairs] for id, each in risen.items()})
             gained = {id: risen[id].gain(order) for id, order in orders.items()}
-            return [hit._replace(score=hit.score + gained[hit.id]) if hit.id in gained else hit for hit in some]
+            return [replace(hit, score=hit.score + gained[hit.id]) if hit.id in gained else hit for hit in some]
 
         first = moved(hits[:reach], 0.0)
         # Scores only rise, so those don't fall below the least of these; what can't reach it needs no reading.
@@ -206,7 +206,7 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
         return 0.0 if asked.light else self.unknown_names if asked.word in question.names else self.unknown
 
 
-class _PossibleGain(NamedTuple):
+class _PossibleGain(Struct, frozen=True):
     """What a hit may gain by the order of its words: by pairs of neighbours, and by stop words where its title has the
     question's shape, of which it has at most a share; the most in all.
     """
@@ -223,7 +223,7 @@ class _PossibleGain(NamedTuple):
         return fsum((*(self.pairs[pair] for pair in order.pairs), *light))
 
 
-class _OrderGains(NamedTuple):
+class _OrderGains(Struct, frozen=True):
     """The gains for a question: of pairs of neighbours, with their places, and of stop words, with their place."""
 
     question: AskedQuestion

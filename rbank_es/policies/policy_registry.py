@@ -10,9 +10,10 @@ The policies in force change by files and by assignments (`kind.setting=value`),
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec import Struct
 
 from rbank_es.errors import BadPolicy
 from rbank_es.events import PolicyChoice
@@ -26,7 +27,7 @@ from rbank_es.system.whole_number import whole_number
 P = TypeVar("P", bound="Policy")
 
 
-class Setting(NamedTuple):
+class Setting(Struct, frozen=True):
     """One setting of a policy. `meaning` says what it changes, with the source of its default."""
 
     name: str

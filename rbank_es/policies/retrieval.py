@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self, get_args
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -52,7 +52,7 @@ _NEAR: dict[Nearness, str] = {
 }
 
 
-class ItemFacts(NamedTuple):
+class ItemFacts(Struct, frozen=True, array_like=True):
     """The facts of an active item for filters. `domains` has an empty name where a candidate was about no ontology."""
 
     src: str
@@ -128,7 +128,7 @@ def nearness_of(domains: Sequence[str], ontology: str | None) -> Nearness:
     return "none" if not domains or "" in domains else "other"
 
 
-class RankedItem(NamedTuple):
+class RankedItem(Struct, frozen=True):
     """One item found, by id. `score` is from 0 up, higher is better, in the policy's own scale.
 
     bm25-1 and the policies that move its hits record SQLite's score instead, which is below 0: lower is better.

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -37,7 +37,7 @@ Pair = tuple[str, str]
 """Two words that stand beside each other in a question, as they are written."""
 
 
-class SpelledText(NamedTuple):
+class SpelledText(Struct, frozen=True):
     """A text by its language, the words of its columns (title, desc, content, tags), and those of its names' parts."""
 
     language: str
@@ -78,7 +78,7 @@ class QuestionWeights(Struct, frozen=True, kw_only=True):
     formula: Formula
 
 
-class AskedWord(NamedTuple):
+class AskedWord(Struct, frozen=True):
     """A word that a question searches for: the stem, None if no item has it, and the weight.
 
     `meant` is the word of an item as which it is read where it is none itself; `light` is a stop word.
@@ -91,7 +91,7 @@ class AskedWord(NamedTuple):
     light: bool = False
 
 
-class AskedQuestion(NamedTuple):
+class AskedQuestion(Struct, frozen=True):
     """The words of a question, each stem once; its neighbouring words; those that name or number one thing; its shape,
     and the neighbours that each stop word has in that, in the language in which it is read.
     """
@@ -104,7 +104,7 @@ class AskedQuestion(NamedTuple):
     language: str
 
 
-class QuestionOrder(NamedTuple):
+class QuestionOrder(Struct, frozen=True):
     """What the order of words in a text has of a question's: pairs that stand beside each other; of the shapes of
     question and title the share that both have, 0 or from `LEAST_SHAPE` to 1; and then the stop words that both have.
     """

@@ -16,7 +16,8 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from operator import mul
-from typing import NamedTuple
+
+from msgspec import Struct
 
 _PRODUCTS_IN_PYTHON = 2_000_000
 """Products of numbers that take plain Python as long as numpy takes to load, 0.1 s."""
@@ -27,7 +28,7 @@ _ROWS = 1_024
 """Vectors that numpy multiplies at once: of 8,192 dimensions, 64 MiB as doubles."""
 
 
-class VectorRanking(NamedTuple):
+class VectorRanking(Struct, frozen=True):
     """The cosine of a query with each item that has a usable vector, by id, from -1 to 1, and the number of items."""
 
     cosines: dict[str, float]

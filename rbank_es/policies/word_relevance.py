@@ -18,6 +18,7 @@ from math import log
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Columns = tuple[float, float, float, float]
 """A weight each of title, desc, content and tags."""
@@ -68,7 +69,7 @@ class Formula(Struct, frozen=True, kw_only=True):
         return self.k1 * (1.0 - self.b + self.b * length / average)
 
 
-class Document(NamedTuple):
+class Document(Struct, frozen=True):
     """The counts of an item's tokens: by column (title, desc, content, tags), and among parts of compound names."""
 
     columns: tuple[Mapping[str, int], Mapping[str, int], Mapping[str, int], Mapping[str, int]]
@@ -88,7 +89,7 @@ class Document(NamedTuple):
         return any(token in column for column in self.columns) or (formula.parts > 0 and token in self.parts)
 
 
-class WordHit(NamedTuple):
+class WordHit(Struct, frozen=True):
     """An item found. `score` is above 0, higher is better; `matched` are the places of the query words that it has."""
 
     id: str
@@ -96,7 +97,7 @@ class WordHit(NamedTuple):
     matched: tuple[int, ...]
 
 
-class WordRanking(NamedTuple):
+class WordRanking(Struct, frozen=True):
     """The hits, best first, ties in order of id; the idf of each query word, whether an item has it or not; and of how
     many active items.
 
@@ -108,7 +109,7 @@ class WordRanking(NamedTuple):
     documents: int
 
 
-class Term(NamedTuple):
+class Term(Struct, frozen=True):
     """A token to score by: the place of the first query word that is read as it, and the greatest of their weights."""
 
     token: str
@@ -125,7 +126,7 @@ def terms_of(words: Sequence[QueryWord], tokens: Sequence[Sequence[str]]) -> lis
             if known is None:
                 found[token] = Term(token, place, word.weight)
             elif known.weight < word.weight:
-                found[token] = known._replace(weight=word.weight)
+                found[token] = replace(known, weight=word.weight)
     return list(found.values())
 
 

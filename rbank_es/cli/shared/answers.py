@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
+from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.answers import BankAnswer, BankReader, Bounds, Page, question_kind
@@ -31,7 +32,7 @@ Columns = Mapping[str, Callable[[Any], Cell]]
 """The columns of a table by their titles, each with the function from a row to its cell."""
 
 
-class OptionFilter(NamedTuple):
+class OptionFilter(Struct, frozen=True):
     """A condition on rows that an option set: the option, its value, the condition as `--where` has it."""
 
     option: str
@@ -75,7 +76,7 @@ def opened_reader(text: str) -> Iterator[BankReader]:
         )
 
 
-class ListOptions(NamedTuple):
+class ListOptions(Struct, frozen=True):
     """The values of `list_options`, and of --json."""
 
     where: tuple[str, ...]

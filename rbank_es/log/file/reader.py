@@ -23,6 +23,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
@@ -52,7 +53,7 @@ _SEQ = attrgetter("seq")
 _TAIL = lines.CRC_TAIL
 
 
-class LineBatch(NamedTuple):
+class LineBatch(Struct, frozen=True):
     """Events that follow each other in one segment, with their lines."""
 
     segment: Segment
@@ -60,7 +61,7 @@ class LineBatch(NamedTuple):
     lines: list[bytes]
 
 
-class WholeGroups(NamedTuple):
+class WholeGroups(Struct, frozen=True):
     """Whole groups of an active segment, and the offset behind them."""
 
     events: list[Event]
@@ -68,7 +69,7 @@ class WholeGroups(NamedTuple):
     end: int
 
 
-class WrongLine(NamedTuple):
+class WrongLine(Struct, frozen=True):
     """The first wrong line of an active segment, where position `seq` must be."""
 
     error: LogCorruption | UnknownEvent

@@ -15,10 +15,11 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
@@ -60,7 +61,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     types: dict[str, bytes]
 
 
-class Wanted(NamedTuple):
+class Wanted(Struct, frozen=True):
     """The events to read: `after` < seq <= `upto`, of one run, of some types, where given."""
 
     after: int
@@ -232,7 +233,7 @@ class RunIndex(ProcessCache):
             raise SegmentCorruption(segments[0].path, 1, 0, "the segments before it are missing")
         for index in range(segment_of(segments, wanted.after + 1), len(segments)):
             last = segments[index + 1].first - 1 if index + 1 < len(segments) else wanted.upto
-            part = wanted._replace(after=max(wanted.after, segments[index].first - 1), upto=min(wanted.upto, last))
+            part = replace(wanted, after=max(wanted.after, segments[index].first - 1), upto=min(wanted.upto, last))
             if part.after < part.upto:
                 yield segments[index], part
 

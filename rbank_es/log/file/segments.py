@@ -12,9 +12,9 @@ from functools import lru_cache
 from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
@@ -53,7 +53,7 @@ class SegmentCorruption(LogCorruption):
         super().__init__(place, reason, f"{restore} {advice}".rstrip())
 
 
-class Segment(NamedTuple):
+class Segment(Struct, frozen=True):
     """One file of the log: its path and the position of its first event."""
 
     path: Path
@@ -246,12 +246,12 @@ _SEGMENTS_KEPT = 4
 """Segments whose text offsets are remembered: readers of old runs go back and forth between few."""
 
 
-class _Offsets(NamedTuple):
+class _Offsets(Struct, frozen=True):
     scanned: int
     by_key: dict[str, int]
 
 
-class _Mapped(NamedTuple):
+class _Mapped(Struct, frozen=True):
     """A segment's file in memory, as it was when it was opened."""
 
     segment: Segment

@@ -130,7 +130,9 @@ class PostgresLog(RowLog):
 
     def _found(self, prepared: Sequence[Prepared]) -> Appended | None:
         """Return the group as the log has it if its append came in, behind a sync. Raises `DuplicateEvent`."""
-        given = [item._replace(event=msgspec.structs.replace(item.event, id=item.id)) for item in prepared]
+        given = [
+            msgspec.structs.replace(item, event=msgspec.structs.replace(item.event, id=item.id)) for item in prepared
+        ]
         with self.rows() as rows:
             known = groups.known_group(given, rows.positions, partial(self._stored_at, rows))
             if known is None:
