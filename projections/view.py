@@ -17,7 +17,6 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadSearch
 from rbank_es.events import Hit, MemoriesRetrieved, PolicyChoice, WithheldHit
-from rbank_es.projections.lineage_edges import LineageEdge, LineageNode
 from rbank_es.projections.search_result import FoundItem, SearchResult, found_item
 from rbank_es.projections.tokenizer import fts_ddl
 from rbank_es.projections.usage import counted_at
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rbank_es.policies import Choice, Filters, Formula, QueryWord, RankedItem, RetrievalPolicy, WordRanking
     from rbank_es.policies.stem_relevance import AskedQuestion, Pair, QuestionOrder, QuestionWeights
     from rbank_es.policies.vector_relevance import VectorRanking
+    from rbank_es.projections.lineage_edges import LineageEdge
     from rbank_es.projections.stem_index import StemIndex
     from rbank_es.projections.word_index import WordIndex
 
@@ -150,6 +150,8 @@ class View(ViewRows):
 
     def edges(self) -> Iterator[LineageEdge]:
         """Yield the edges of the lineage. Quicker than the rows of `lineage_edges`, of which a bank has many."""
+        from rbank_es.projections.lineage_edges import LineageEdge, LineageNode
+
         # Each node once in memory, because most have several edges.
         nodes: dict[tuple[str, str], LineageNode] = {}
 

@@ -40,17 +40,6 @@ def main(arguments: Sequence[str], *, time_s: float = limits.HOOK_TIME_S) -> Non
     os._exit(0)
 
 
-def _import_msgspec() -> None:
-    """Import msgspec without `typing_extensions`, which it does without where that isn't installed: 10 ms less."""
-    missing = "typing_extensions" not in sys.modules
-    if missing:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-    import msgspec  # noqa: F401
-
-    if missing:
-        del sys.modules["typing_extensions"]
-
-
 _LATE = "late: the time of a hook was over"
 
 
@@ -116,7 +105,9 @@ def _first_bank(given: str | None) -> HookBank:
 
 def _recalled(event: HookEvent, bank: HookBank, spool: Spool, made: str, clock: HookClock) -> bytes:
     # Imported here: all other events need neither SQLite nor the vocabulary of events, nor msgspec.
-    _import_msgspec()
+    from rbank_es.system.extras import import_msgspec
+
+    import_msgspec()
     from rbank_es.agents.hook_recall import NothingRecalled, recall
 
     try:

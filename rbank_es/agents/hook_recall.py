@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from rbank_es.context.procedures import procedures
 from rbank_es.errors import RBankError
@@ -36,7 +36,7 @@ class NothingRecalled(Exception):
     """Nothing can be recalled; the message says why, for `doctor`."""
 
 
-class HookRecall(NamedTuple):
+class HookRecall(Struct, frozen=True):
     """What was found: the text for the model, the items in it, the searches, and the position with its line's mark."""
 
     text: str

@@ -16,8 +16,7 @@ import re
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from rbank_es import limits
 from rbank_es.errors import BadBankName, BadPoint, LogCorruption
@@ -34,7 +33,7 @@ _NUMBER = re.compile(rf"\d{{1,{limits.INTEGER_DIGITS}}}", re.ASCII)
 # ---------------------------------------------------------------- banks
 
 
-class Located(Struct, frozen=True):
+class Located(NamedTuple):
     """The scheme of an engine, the locator by which it finds a bank's log, and the bank's short name."""
 
     scheme: str

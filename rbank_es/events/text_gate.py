@@ -19,7 +19,7 @@ from rbank_es.errors import BadEvent
 UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoders raise for a value that can't be written. UnicodeEncodeError is a ValueError."""
 
-_HALF = re.compile("[\ud800-\udfff]")
+_HALF = "[\ud800-\udfff]"
 
 
 def utf8(text: str, path: str) -> bytes:
@@ -34,11 +34,11 @@ def unwritable(value: Any, path: str, cause: BaseException) -> BadEvent:
     """Return the error for a value that an encoder refused, with the path of the part that is the reason if known."""
     if isinstance(cause, UnicodeEncodeError):
         for place, text in _parts_of(value, path):
-            if isinstance(text, str) and (half := _HALF.search(text)):
+            if isinstance(text, str) and (half := re.search(_HALF, text)):
                 code = f"U+{ord(half[0]):04X}"
                 return BadEvent(
                     f"half a character ({code}, a lone surrogate) can't be stored: replace it, or leave it out",
-                    path=_HALF.sub("\ufffd", place),
+                    path=re.sub(_HALF, "\ufffd", place),
                 )
     if isinstance(cause, RecursionError):
         reason = "it is nested too deeply"

@@ -16,10 +16,10 @@ JOINERS = "\u200c\u200d"
 """Invisible, but words of Persian and Hindi, and many emoji, are misspelt without them."""
 
 # Characters that Unicode calls ignorable although they are letters or marks: they take part in words and have no shape.
-_SHAPELESS = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_SHAPELESS = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 _PRESENTATIONS = "\ufe0e\ufe0f"  # an emoji as text or as picture: harmless, once, after a character beyond ASCII
 _ASCII_SPELLED = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F)}
-_ASCII_SHOWN = re.compile("([ -~]+)")
+_ASCII_SHOWN = "([ -~]+)"
 _ASCII_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -65,7 +65,7 @@ def _replaced(text: str, spell: Callable[[str], str], keep: str) -> str:
     # A mark without a letter would join what the program itself printed before.
     marks, last, shown = limits.LETTER_MARKS, "", list[str]()
     # Runs of printable ASCII at once: character by character, a document of 10 MB takes 10 s of processor.
-    for place, part in enumerate(_ASCII_SHOWN.split(text)):
+    for place, part in enumerate(re.split(_ASCII_SHOWN, text)):
         if place % 2:
             marks, last = 0, part[-1]
             shown.append(part)
@@ -88,7 +88,7 @@ def _replace(
             hidden = hidden or marks > limits.LETTER_MARKS
         else:
             marks = 0
-        if not hidden and _SHAPELESS.match(char):
+        if not hidden and re.match(_SHAPELESS, char):
             hidden = char not in _PRESENTATIONS or last.isascii() or last in _PRESENTATIONS
         shown.append(spell(char) if hidden else char)
         last = char

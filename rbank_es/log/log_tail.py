@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from rbank_es.limits import hook_limits
 from rbank_es.log.file.segments import identity_of, list_segments, read_opened
 from rbank_es.system.files import opened
 
 
-class LogTail(NamedTuple):
+class LogTail(Struct, frozen=True):
     """What lies behind a position: whole lines, and whether there is more than was read. `erased` are the erasures."""
 
     lines: tuple[bytes, ...]

@@ -18,7 +18,6 @@ from math import log
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 Columns = tuple[float, float, float, float]
 """A weight each of title, desc, content and tags."""
@@ -109,7 +108,7 @@ class WordRanking(Struct, frozen=True):
     documents: int
 
 
-class Term(Struct, frozen=True):
+class Term(NamedTuple):
     """A token to score by: the place of the first query word that is read as it, and the greatest of their weights."""
 
     token: str
@@ -126,7 +125,7 @@ def terms_of(words: Sequence[QueryWord], tokens: Sequence[Sequence[str]]) -> lis
             if known is None:
                 found[token] = Term(token, place, word.weight)
             elif known.weight < word.weight:
-                found[token] = replace(known, weight=word.weight)
+                found[token] = known._replace(weight=word.weight)
     return list(found.values())
 
 

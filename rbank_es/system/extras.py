@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 from rbank_es.errors import MissingExtra
@@ -37,3 +38,14 @@ def require(package: str) -> None:
     """Raise `MissingExtra` where a package of an extra is not installed. Imports nothing."""
     if find_spec(package) is None:
         raise MissingExtra(EXTRAS[package], PURPOSES[EXTRAS[package]])
+
+
+def import_msgspec() -> None:
+    """Import msgspec without `typing_extensions`, which it does without where that isn't installed: 3 ms less."""
+    missing = "typing_extensions" not in sys.modules
+    if missing:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+    import msgspec  # noqa: F401
+
+    if missing:
+        del sys.modules["typing_extensions"]

@@ -27,7 +27,7 @@ _SIGNATURES = frozenset(("sig", "signature", "pass", "jwt"))
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:)(?P<slashes>/{0,3})(?P<rest>.*)", re.DOTALL)
 _URL = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/")
 _OF_PATHS = ("file:", "memory:")
-_PARAMETER = re.compile(
+_PARAMETER = (
     r"(?P<name>[\w%.$-]+)(?P<equals>\s*=\s*)"
     r"(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^&;#\s]*)"
 )
@@ -56,7 +56,7 @@ def shown_locator(locator: str) -> str:
     if found is None or found["scheme"] in _OF_PATHS:
         return locator
     rest = _without_password(found["rest"], bool(found["slashes"]))
-    return f"{found['scheme']}{found['slashes']}{_PARAMETER.sub(_without_value, rest)}"
+    return f"{found['scheme']}{found['slashes']}{re.sub(_PARAMETER, _without_value, rest)}"
 
 
 def is_url(place: str) -> bool:

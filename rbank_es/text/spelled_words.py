@@ -24,9 +24,7 @@ _SMALL, _CAPITAL = (
     "a-z\u00df-\u00f6\u00f8-\u00ff\u03ac-\u03ce\u0430-\u045f",
     "A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03ab\u0400-\u042f",
 )
-_JOINT = re.compile(
-    rf"_|(?<=[{_SMALL}0-9])(?=[{_CAPITAL}])|(?<=[{_CAPITAL}])(?=[{_CAPITAL}](?!s(?![{_SMALL}]))[{_SMALL}])"
-)
+_JOINT = rf"_|(?<=[{_SMALL}0-9])(?=[{_CAPITAL}])|(?<=[{_CAPITAL}])(?=[{_CAPITAL}](?!s(?![{_SMALL}]))[{_SMALL}])"
 _ASCII_WORDS = "".join(char.lower() if char.isalnum() else " " for char in map(chr, range(128)))
 _APART = "\0"
 _ASCII_TEXTS = _APART + _ASCII_WORDS[1:]
@@ -86,7 +84,7 @@ def name_words(name: str) -> list[str]:
 
 def apart(name: str) -> str:
     """Return a name composed, with a blank between its words."""
-    return _JOINT.sub(" ", composed(name))
+    return _compiled(_JOINT).sub(" ", composed(name))
 
 
 def plain_name(name: str) -> str:

@@ -132,7 +132,7 @@ def test_weak_items_take_no_place_of_good_ones_and_end_the_search_when_they_are_
     assert chosen(Given(ranking={"x": (*weak[:-1], *good)}, least=least), 1)[0] == ["good"]
     found, withheld = chosen(Given(ranking={"x": (*weak, *good)}, least=least), 1)
     assert (found, len(withheld)) == ([], limits.WITHHELD_HITS)
-    better = tuple(each._replace(score=each.score + 200) for each in good)
+    better = tuple(replace(each, score=each.score + 200) for each in good)
     assert chosen(Given(ranking={"x": (*better, *weak)}, least=least), 2) == (["good", "next"], [])
 
 

@@ -23,7 +23,7 @@ Where = str | Sequence[str] | Mapping[str, Any]
 NONE = "none"
 """The value of a condition that asks for rows without a value."""
 
-_CONDITION = re.compile(r"\s*(?P<field>\w+)\s*(?P<test>!=|>=|<=|=|>|<|~)\s*(?P<value>.*?)\s*", re.DOTALL)
+_CONDITION = r"(?s)\s*(?P<field>\w+)\s*(?P<test>!=|>=|<=|=|>|<|~)\s*(?P<value>.*?)\s*"
 _TESTS: Mapping[str, Test] = {
     "=": "is",
     "!=": "not",
@@ -64,7 +64,7 @@ def _conditions(where: Sequence[str], row: type[Struct], columns: Collection[str
 
     types = {field.name: field.type for field in msgspec.structs.fields(row) if field.name in columns}
     for text in where:
-        found = _CONDITION.fullmatch(text)
+        found = re.fullmatch(_CONDITION, text)
         if found is None:
             raise BadInput(
                 f"{text[: limits.GIVEN_CHARS]!r} is no condition: write FIELD=VALUE, with one of {', '.join(_TESTS)}"

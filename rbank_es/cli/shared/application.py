@@ -177,6 +177,9 @@ class Commands(click.Group):
 
 def _command(name: str) -> click.Command:
     """Return a command. Raises `BadPlugin` for what a plugin added that is none."""
+    from rbank_es.system.extras import import_msgspec
+
+    import_msgspec()
     found = COMMANDS.get(name)
     return checked_result(found, click.Command, name, found)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import glob
 import os
 import re
 import stat
@@ -135,8 +134,8 @@ def _begin_draft(draft: Path) -> int:
 def _sweep_drafts(draft: Path) -> None:
     """Remove the drafts of the same bank that this user's killed processes left beside one."""
     begin = draft.name[: -len(".part") - 32]
-    for place in draft.parent.glob(f"{glob.escape(begin)}*.part"):
-        if not _DRAFT.fullmatch(place.name[len(begin) :]) or place == draft:
+    for place in draft.parent.glob("*.part"):
+        if place == draft or not place.name.startswith(begin) or not _DRAFT.fullmatch(place.name[len(begin) :]):
             continue
         with suppress(OSError):
             fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

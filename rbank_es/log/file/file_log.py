@@ -28,7 +28,6 @@ from rbank_es.log.file.bank_directory import directory_of, drafted, make_directo
 from rbank_es.log.file.index import Heads, Ids
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.run_index import RunIndex, Wanted
-from rbank_es.log.file.segment_check import remains_of, verified
 from rbank_es.log.file.segments import (
     Segment,
     Texts,
@@ -175,9 +174,8 @@ class FileLog:
             segment_copy.begin_fork(draft, basis, events, made_id, self._lineage, **self._options)
         made = FileLog.open(place, unsafe_no_sync=into is None)
         made._is_scratch = into is None
-        if into is not None:
-            for log in (self, made):
-                relatives.note_place(self._lineage, log.directory)
+        for log in () if into is None else (self, made):
+            relatives.note_place(self._lineage, log.directory)
         return made
 
     def ancestors(self) -> tuple[Ancestor, ...]:
@@ -358,7 +356,7 @@ class FileLog:
         rebuild: Callable[[], object] | None = None,
     ) -> Erasure:
         from rbank_es.log import erasure
-        from rbank_es.log.file import segment_rewrite
+        from rbank_es.log.file import segment_check, segment_rewrite
 
         with self._reading():
             links = [(segment, segment.path.lstat().st_nlink) for segment in all_segments(self.directory)]
@@ -366,7 +364,7 @@ class FileLog:
             with self._reading():
                 source = segment_rewrite.SegmentLines(self.directory, self._reader, self._texts)
                 planned = erasure.plan(source, what, reason, by)
-                found = msgspec.structs.replace(planned.erasure, remains=remains_of(self._reader))
+                found = msgspec.structs.replace(planned.erasure, remains=segment_check.remains_of(self._reader))
                 return self._with_relatives(found, links)
         planned = self._writer.erase(what, reason, by)
         if planned.erasure.appended is None and not planned.erasure.remains:
@@ -403,6 +401,8 @@ class FileLog:
 
     def verify(self, noted: Sequence[Head] = ()) -> Verification:
         """See `EventLog.verify`. If a sync failed earlier, a sound log is synced again and admits writers."""
+        from rbank_es.log.file.segment_check import verified
+
         with self._reading():
             try:
                 seen = verified(self._reader, noted)

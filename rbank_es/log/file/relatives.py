@@ -7,7 +7,6 @@ their places. A note is only a hint, so each is checked against the log at its p
 from __future__ import annotations
 
 import os
-import random
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -102,6 +101,8 @@ def _places_in(folder: Path) -> Iterator[Path]:
 @cache
 def sweep_lineages(lineages: Path, _process: int) -> None:
     """Remove the notes of banks that are gone, in some lineages; once in a process."""
+    import random
+
     folders = sorted(lineages.iterdir())
     for folder in random.sample(folders, min(len(folders), _LINEAGES_SWEPT)):
         for _ in _places_in(folder):
