@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rbank_es.bank import Bank
 from tests.effort import examples
 
 # No example has its own deadline, and drawing it none either, because machines are busy at times.
@@ -74,7 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     tables: dict[tuple[Path, str], list[pytest.Item]] = {}
     for item in items:
-        if "[" in item.name and item.path.parent != TESTS:
+        if "[" in item.name and item.path.parent != TESTS and not item.get_closest_marker("every_case"):
             tables.setdefault((item.path, item.nodeid.partition("[")[0]), []).append(item)
     for cases in tables.values():
         quick = {index * len(cases) // QUICK_CASES for index in range(QUICK_CASES)}
@@ -88,6 +89,13 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS, 20, 20)
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Iterator[Bank]:
+    """A new bank in the folder `bank` of the test. A test that needs another one has a fixture of this name, too."""
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
+        yield made
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def _append_to_new(place: str, events: list[Event], expect: int | Expected, size
 
     def fill(made: Bank) -> None:
         # A new bank holds the events of its creation, so it is expected to be at their end.
-        done.append(_append(made, events, made.position if expect is EMPTY else expect, size))
+        done.append(_append(made, events, made.position if expect is EMPTY else expect, size, is_new=True))
 
     with suppress(BankExists), Bank.create(lasting(place), fill=fill):
         return done[0]
@@ -116,15 +116,18 @@ class AppendResult(NamedTuple):
     head: str
 
 
-def _append(bank: Bank, events: list[Event], expected: int | Expected, size: int) -> AppendResult:
+def _append(
+    bank: Bank, events: list[Event], expected: int | Expected, size: int, *, is_new: bool = False
+) -> AppendResult:
     groups: list[AppendedGroup] = []
     for start in range(0, len(events), size):
         try:
             done = bank.append(events[start : start + size], expected=expected)
         except RBankError as error:
-            # Groups that were appended stay: say which events they hold, so that the rest can be appended.
-            if groups:
-                error.add_note(f"The first {count(start, 'event')} are in the log, up to position {groups[-1].last:,}.")
+            # Groups that were appended stay, but those of a bank that is not made: say which events they hold, so that
+            # the rest can be appended.
+            if groups and not is_new:
+                error.add_note(f"Kept: the first {count(start, 'event')}, up to position {groups[-1].last:,}.")
             raise
         groups.append(AppendedGroup(done.first, done.last, len(done.events), done.duplicate))
         # Each further group must follow the one before it, else another writer came between.
@@ -154,8 +157,8 @@ def _report(done: AppendResult, created: bool, as_json: bool) -> None:
         return
     where = format_positions(first, last)
     if not new:
-        echo(f"nothing appended to {bank}: {count(known, 'event')} were there already, at {where}")
+        echo(f"nothing appended to {bank}: {count(known, 'event')} already there, at {where}")
     else:
-        also = f" ({known:,} more were there already)" if known else ""
+        also = f" ({known:,} more already there)" if known else ""
         echo(f"{'made' if created else 'appended to'} {bank}: {count(new, 'event')} at {where}{also}")
     echo(f"head {head}")

@@ -79,7 +79,7 @@ class Judged(NamedTuple):
     def note(self) -> str:
         """How the verdict relates to the one before; empty if there was none, or the same."""
         if self.repeated:
-            return "the same judge said the same before: nothing was recorded"
+            return "the same judge said the same before: no verdict was recorded"
         if self.before is None:
             return "" if self.stands else "recorded, and doesn't count: the policy is not supervised"
         stood = f"{self.before.event.verdict} by {_judge_of(self.before)}"

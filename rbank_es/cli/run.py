@@ -185,7 +185,9 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
 
 
 def _refuse_nonsense(given: dict[str, Any]) -> None:
-    if (given["question"] is None) == (given["tasks_file"] is None):
+    if given["question"] is not None and given["tasks_file"] is not None:
+        raise BadInput("--task is one question and --tasks a file of them: leave one out")
+    if given["question"] is None and given["tasks_file"] is None:
         raise BadInput("there is no task: give one question with --task, or a file of tasks with --tasks")
     if given["lm"] is None and not given["dry_run"]:
         raise BadInput("no model is named: give --lm, such as openai/gpt-4.1-mini or script:FILE")

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from rbank_es import Bank
 from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted
 from rbank_es.events.items import Item
@@ -80,3 +82,22 @@ def misled_bank(place: str | Path) -> Bank:
         bank.append([*ran(run, *given), judged(run, verdict)])
         learned(bank, item, (run, verdict))
     return bank
+
+
+PENDING = Item.make("Count with DISTINCT", "A light may be typed twice; count the lights, not the rows.")
+LONG = Item.make("Many lines", "\n".join(f"Line {n} of the advice." for n in range(20)))
+
+
+def pending_bank(place: str | Path) -> None:
+    """Make the bank, with two items that wait for a person."""
+    with misled_bank(place) as bank:
+        for item in (PENDING, LONG):
+            one = drawn(item, ("well", "success"))
+            consolidate(bank, [replace(one, pending=True, extractor="proposals-1")])
+
+
+def kin_bank(place: str | Path) -> None:
+    """Make the bank of somebody else, with a run of a name that the misled one has too."""
+    with Bank.create(place) as bank:
+        bank.append([*ran("well"), judged("well", "success")])
+        learned(bank, PENDING, ("well", "success"))

@@ -10,8 +10,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.events import RunStarted
 from tests.cli.misled import misled_bank
-from tests.cli_runner import digest_of, fails, run
-from tests.effort import one_in
+from tests.cli_runner import digest_of, run
 
 MISLED, BEFORE, TAUGHT = "lights-08-", "lights-05-", "lights-07-"
 
@@ -52,34 +51,6 @@ def test_memory_that_had_no_part_is_said(sample: Path) -> None:
     shown = run("bisect", "sample", "--bad", first, "--good", second, cwd=sample).out
     assert "memory had no part in it" in shown and f"{third} (success)" in shown
     assert "no task" in run("bisect", "sample", "--metric", "score", cwd=sample).out
-
-
-def test_what_nobody_can_tell_is_exit_code_1(misled: Path) -> None:
-    """The runs of this bank were given items by searches that nobody recorded."""
-    line = ["bisect", "./bank", "--bad", "misled", "--good", "well"]
-    shown = run(*line, cwd=misled, code=1).out
-    assert "nobody can tell: it was given items by a search that is not recorded" in shown
-    told = run(*line, "--json", cwd=misled, code=1).json
-    assert (told["ok"], told["runs"][0]["outcome"]) == (False, "unknown")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    one_in(
-        4,
-        [
-            (["--good", "well"], "at least one bad and one good run"),
-            (["--bad", "misled"], "such as well, the latest success before"),
-            (["--bad", "misled", "--good", "misled"], "as bad and as good"),
-            (["--bad", "well", "--good", "misled"], "no good run began before"),
-            (["--bad", "nowhere", "--good", "well"], "nowhere"),
-            (["--bad", "misled", "--metric", "success"], "not both"),
-            (["--metric", "luck"], "luck"),
-        ],
-    ),
-)
-def test_a_question_that_cannot_be_asked_is_exit_code_2(options: list[str], said: str, misled: Path) -> None:
-    assert said in fails("bisect", "./bank", *options, cwd=misled)
 
 
 def test_an_id_steers_no_terminal(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rbank_es.context.layer import BUDGETS
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.ontology.loader import load_ontology
-from tests.cli_runner import ROOT, SAMPLE, digest_of, fails, on_terminal, run
+from tests.cli_runner import ROOT, SAMPLE, digest_of, on_terminal, run
 
 TASK = "Which lights are in service today?"
 CURATED = '[[constraint]]\ntext = "Kilns are never sold."\n'
@@ -42,10 +42,6 @@ def shown(place: Path, *arguments: str) -> dict[str, Any]:
     return facts
 
 
-def layers(facts: dict[str, Any]) -> list[str]:
-    return [layer["layer"] for layer in facts["layers"] if layer["text"]]
-
-
 # ---------------------------------------------------------------- what is printed
 
 
@@ -70,43 +66,7 @@ def test_nothing_is_written(place: Path) -> None:
     assert digest_of(place / "logs") == before
 
 
-def test_the_same_input_gives_the_same_bytes(place: Path) -> None:
-    """Twice the same text, from the files and from the cache."""
-    assert shown(place, "sample", "--ont", "lights") == shown(place, "sample", "--ont", "lights")
-
-
 # ---------------------------------------------------------------- what is chosen
-
-
-def test_more_room_for_procedures_than_usual_says_that_it_is_an_experiment(place: Path) -> None:
-    usual, more = (run("context", "--task", TASK, "--budget", f"L2={chars}", cwd=place) for chars in (600, 601))
-    assert "experiment" not in usual.err
-    assert "L2 has 601 characters instead of 600: that is an experiment" in more.err
-
-
-def test_the_slice_names_what_the_task_names(place: Path) -> None:
-    """Off by default: it would confound comparisons of layers."""
-    assert "For this task" not in shown(place, "--ont", "lights")["text"]
-    assert "For this task: Light" in shown(place, "--ont", "lights", "--slice")["text"]
-
-
-def test_a_guide_is_given_shipped_or_none(place: Path) -> None:
-    """Only its summary goes in."""
-    assert "A kiln is hot." in shown(place, "--ont", "kilns/model.ttl", "--guide", "guide.md")["text"]
-    assert "L3" not in layers(shown(place, "--ont", "kilns/model.ttl"))
-    assert "An invented coast" in shown(place, "--ont", "lights")["text"]
-
-
-def test_without_a_bank_and_an_ontology_there_are_the_base_instructions(place: Path) -> None:
-    """Layers that have nothing to say are left out."""
-    assert layers(shown(place)) == ["base"]
-    assert layers(shown(place, "sample")) == ["base", "L2"]
-
-
-def test_an_endpoint_is_described_and_not_asked(place: Path) -> None:
-    """What the profile says goes into L1; nobody listens at that address."""
-    assert "At this endpoint" in shown(place, "--endpoint", "uniprot")["text"]
-    assert layers(shown(place, "--endpoint", "http://127.0.0.1:9/sparql"))[0] == "base"
 
 
 @pytest.mark.slow
@@ -122,34 +82,6 @@ def test_on_a_narrow_terminal_the_table_gives_way(place: Path) -> None:
 
 
 # ---------------------------------------------------------------- what can't be
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--ont", "missing.ttl"), "missing.ttl"),
-        (("nobank",), "nobank"),
-        (("sample@nowhere",), "nowhere"),
-        (("--budget", "L1"), "not a budget"),
-        (("--budget", "L1=-4"), "not a budget"),
-        (("--budget", "L9=4"), "L9"),
-        (("--preset", "huge"), "huge"),
-        (("--mode", "none"), "none"),
-        (("--guide", "missing.md"), "missing.md"),
-        (("--ont", "lights", "--constraints", "missing.toml"), "missing.toml"),
-        (("--ont", "lights", "--constraints", "guide.md"), "guide.md"),
-        (("--ont", "lights", "--endpoint", "uniprot"), "not both"),
-        (("--ont", "lights", "--void", "guide.md"), "--endpoint"),
-    ],
-)
-def test_bad_input_ends_in_one_sentence(place: Path, arguments: tuple[str, ...], words: str) -> None:
-    """What is missing or wrong is named; exit code 2."""
-    assert words in fails("context", *arguments, "--task", TASK, cwd=place)
-
-
-def test_a_context_needs_a_task(place: Path) -> None:
-    """Procedures are chosen by it."""
-    assert "--task" in fails("context", "sample", cwd=place)
 
 
 def test_a_budget_is_a_layer_and_a_number() -> None:

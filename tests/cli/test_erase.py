@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rbank_es.events.items import Item
 from tests.cli.kilns import ITEM, log_bytes
 from tests.cli_runner import fails, on_terminal, run
-
-
-def test_erase_lists_first_and_needs_a_yes(place: Path) -> None:
-    """A dry run changes nothing; without a terminal nothing is erased unless `--yes` is given."""
-    before = log_bytes(place)
-    listed = run("erase", "notes", "--run", "r1", "--dry-run", cwd=place).out
-    assert re.search(r"^ *8 +run_finished +answer +named", listed, re.MULTILINE)
-    assert "--yes" in fails("erase", "notes", "--run", "r1", cwd=place)
-    assert log_bytes(place) == before
 
 
 def test_erase_leaves_no_byte_and_the_heads_hold(place: Path) -> None:
@@ -35,40 +24,6 @@ def test_erase_leaves_no_byte_and_the_heads_hold(place: Path) -> None:
     assert run("verify", "notes", "--head", head, "--json", cwd=place).json["texts_erased"] == 1
     assert "[erased]" in run("show", "notes", item, cwd=place).out
     assert "no item 'nothing'" in fails("erase", "notes", "--item", "nothing", "--yes", cwd=place)
-
-
-def test_erase_of_a_run_says_what_other_runs_keep_and_which_of_them_lose_texts(place: Path) -> None:
-    """Before anything is erased, and in JSON; a question that both runs were put stays with the other."""
-    events: list[dict[str, Any]] = [
-        {"type": "run_started", "run": "first", "task": "Which berths are taken?"},
-        {"type": "run_finished", "run": "first", "outcome": "submitted", "answer": "Berths three and five."},
-        {"type": "run_started", "run": "second", "task": "Which berths are taken?"},
-        {"type": "note_logged", "run": "second", "note": "before: Berths three and five."},
-    ]
-    (place / "runs.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    run("append", "notes", "runs.jsonl", cwd=place)
-    listed = run("erase", "notes", "--run", "first", "--dry-run", cwd=place).out
-    assert "stays: 1 text in other runs that have the same" in listed
-    assert "1 other run loses texts, and can't be run again: second" in listed
-    done = run("erase", "notes", "--run", "first", "--yes", "--json", cwd=place).json
-    assert (done["erasure"]["shared"], {entry["run"] for entry in done["erasure"]["places"]}) == (
-        1,
-        {"first", "second"},
-    )
-    told = (place / "logs" / "notes").glob("*.jsonl")
-    stored = b"".join(path.read_bytes() for path in told)
-    assert stored.count(b"Which berths are taken?") == 1 and b"Berths three" not in stored
-
-
-def test_erase_a_text_wherever_it_stands(place: Path) -> None:
-    """`--text` takes the words from a file, its last newline aside."""
-    (place / "secret.txt").write_text("Which kilns are there?\n")
-    said = run("erase", "notes", "--text", "secret.txt", "--yes", cwd=place).out
-    assert "run_started" in said and "erased from notes: 1 place" in said
-    assert "nothing to erase" in run("erase", "notes", "--text", "secret.txt", "--yes", cwd=place).out
-    (place / "empty.txt").write_text("\n")
-    assert "empty" in fails("erase", "notes", "--text", "empty.txt", "--yes", cwd=place)
-    assert "8" in fails("erase", "notes", "--text", "-", "--yes", cwd=place, stdin="yes")
 
 
 @pytest.mark.slow
@@ -89,13 +44,6 @@ def test_erase_in_a_bank_of_an_experiment_names_the_folder_around_it(place: Path
         )
     said = run("erase", str(folder / "elsewhere/with/o0-r0"), *erased, "--json", cwd=place).json
     assert said["experiment"] is None and "pages" in said["erasure"]["not_reached"]
-
-
-def test_erase_needs_exactly_one_thing(place: Path) -> None:
-    """None, or two, is a usage error."""
-    assert "exactly one" in fails("erase", "notes", cwd=place)
-    assert "exactly one" in fails("erase", "notes", "--run", "r1", "--event", "3", cwd=place)
-    assert "'99'" in fails("erase", "notes", "--event", "99", cwd=place)
 
 
 @pytest.mark.slow

@@ -71,20 +71,3 @@ def test_a_log_that_was_cut_does_not_hold_its_noted_head(place: Path) -> None:
     os.truncate(path, path.read_bytes()[:-1].rindex(b"\n") + 1)
     shutil.rmtree(place / "copy" / "derived", ignore_errors=True)
     assert "events were cut off" in fails("verify", "./copy", "--head", "heads.txt", cwd=place, code=1)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("120:9f86", "line 1: '120:9f86' is not a head"),
-        ("# nothing\n\nnonsense", "line 3: '' is not a head"),
-        ("# nothing", "bad.txt: no head is noted there; to note one: rbank-es head BANK >> FILE"),
-        ("", "no head is noted there"),
-        ("0123456789abcdef0123456789abcdef 1:" + "0" * 64, "only 1 line about others"),
-        ("\x1b[2Jx 1:2", "line 1: '1:2' is not a head"),
-    ],
-)
-def test_a_file_that_proves_nothing_is_bad_input(place: Path, text: str, said: str) -> None:
-    """A check that checked nothing never looks like one that holds."""
-    (place / "bad.txt").write_text(text)
-    assert said in fails("verify", "notes", "--head", "bad.txt", cwd=place)

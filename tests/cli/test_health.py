@@ -91,21 +91,6 @@ def test_a_series_ends_at_the_point_and_is_bounded(place: Path) -> None:
     assert run("health", "./misled@2", "--points", "9", "--json", cwd=place).json["size"] == 0
 
 
-def test_show_and_items_tell_the_interval_of_wins(place: Path) -> None:
-    said = run("show", "./misled", HEIGHT.id, cwd=place).out
-    assert "won 1 of 2 decided uses: 50%, from 9% to 91% at 95 %" in said
-    assert "too few runs to compare" in said and "would show a difference of 20 points" in said
-    assert "decided use" not in run("show", "./misled", WARNING.id, cwd=place).out
-    shown = run("show", "./misled", HEIGHT.id, "--json", cwd=place).json
-    assert shown["item"]["win_rate"] == 0.5 and shown["compared"]["rate_difference"] is None
-    rows = {
-        row["id"]: row for row in run("items", "./misled", "--json", "--sort", "-win_rate_low", cwd=place).json["items"]
-    }
-    assert list(rows)[0] == HEIGHT.id and rows[WARNING.id]["win_rate_low"] is None
-    assert (rows[HEIGHT.id]["win_rate_low"], rows[HEIGHT.id]["losses"]) == (0.0945, 1)
-    assert "9-91%" in run("items", "./misled", cwd=place).out
-
-
 def test_show_compares_where_there_are_enough_and_claims_no_effect(tmp_path: Path) -> None:
     """Every other run has the item and wins, the others lose: the difference is told, and that it is no effect."""
     with misled_bank(tmp_path / "bank") as bank:
@@ -122,22 +107,6 @@ def test_show_compares_where_there_are_enough_and_claims_no_effect(tmp_path: Pat
     said = " ".join(run("show", "./bank", WARNING.id, cwd=tmp_path).out.split())
     assert "beside runs without it, of the same domain and time:" in said and "no effect of it" in said
     assert run("show", "./bank", WARNING.id, "--json", cwd=tmp_path).json["compared"]["low"] > 0.9
-
-
-@pytest.mark.slow
-def test_a_change_of_attribution_recounts_the_past(place: Path) -> None:
-    """Uses of before too; earlier points keep their own rule, and the change back restores the counts."""
-
-    def uses(point: str = "") -> int:
-        found = run("health", f"./misled{point}", "--json", cwd=place).json["uses"]
-        assert isinstance(found, int)
-        return found
-
-    run("policy", "./misled", "--set", "attribution.counted=read", cwd=place)
-    assert uses() == 0 and uses("@HEAD~1") == 2
-    assert "too few" not in run("show", "./misled", HEIGHT.id, cwd=place).out
-    run("policy", "./misled", "--set", "attribution.counted=either", cwd=place)
-    assert uses() == 2
 
 
 def test_what_no_correction_has_looked_at_is_named(place: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from rbank_es import __version__
 from rbank_es.cli.shared.application import COMMANDS, Command, application
 from tests.cli.kilns import NOTE
-from tests.cli_runner import fails, maker, run, shell
+from tests.cli_runner import maker, run, shell
 
 
 def commands() -> list[tuple[str, Command]]:
@@ -24,7 +24,9 @@ def commands() -> list[tuple[str, Command]]:
 def test_help_lists_every_command_and_what_bank_and_point_mean(tmp_path: Path) -> None:
     """`--help`, and no arguments at all, show all commands, and what BANK, POINT and exit codes are."""
     shown = run("--help", cwd=tmp_path).out
-    assert run(cwd=tmp_path).out == shown
+    assert run(cwd=tmp_path).out == shown == run("help", cwd=tmp_path).out
+    assert run("--version", cwd=tmp_path).out == f"rbank-es {__version__}\n"
+    assert run("help", "search", cwd=tmp_path).out == run("search", "--help", cwd=tmp_path).out
     assert all(re.search(rf"^  {name} ", shown, re.MULTILINE) for name in COMMANDS.names())
     assert all(word in shown for word in ("BANK:", "POINT:", "Exit codes:", "RBANK_HOME", "HEAD~"))
     assert max(map(len, shown.splitlines())) <= 100
@@ -44,15 +46,6 @@ def test_every_option_stands_in_the_document_of_commands() -> None:
     """It is generated: `python docs/make_commands.py` writes it again."""
     making = maker("make_commands")
     assert making.DOCUMENT.read_text(encoding="utf-8") == making.document()
-
-
-@pytest.mark.slow
-def test_version_and_nearest_command(tmp_path: Path) -> None:
-    """`--version` prints the release; a mistyped command is answered with the nearest one."""
-    assert run("--version", cwd=tmp_path).out == f"rbank-es {__version__}\n"
-    assert "did you mean 'append'?" in fails("apend", cwd=tmp_path)
-    assert "there are: init, " in fails("zzzz", cwd=tmp_path)
-    assert "See: rbank-es log --help" in fails("log", cwd=tmp_path)
 
 
 def test_commands_that_append_load_nothing_that_they_do_not_need(place: Path) -> None:

@@ -11,13 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.cli.query import PREDICATES
-from rbank_es.events import ArtifactMaterialised, ContextBuilt, MemoriesRetracted, NoteLogged, Reliance, RunJudged
+from rbank_es.events import ArtifactMaterialised, ContextBuilt, NoteLogged, Reliance, RunJudged
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.projections.lineage_edges import LineageNode
 from rbank_es.projections.provenance import PATH, RELATIONS
 from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
-from tests.cli_runner import SAMPLE, digest_of, fails, run
+from tests.cli_runner import SAMPLE, fails, run
 from tests.lineage_paths import followed
 from tests.pools import uuid_of
 
@@ -74,79 +73,12 @@ def test_an_event_is_named_by_its_position_and_one_of_a_run_stands_for_the_run(p
 
 
 @pytest.mark.slow
-def test_what_ends_an_item_has_not_led_to_the_runs_that_were_given_it_before(place: Path) -> None:
-    run("reject", "misled", HEIGHT.id, "--by", "ann", "--because", "Towers differ.", cwd=place)
-    with Bank.open(place / "logs" / "misled") as bank:
-        [rejection] = [event for event in bank.events() if isinstance(event, MemoriesRetracted)]
-    found = impact(place, str(rejection.seq))
-    assert [(node["id"], node["relation"]) for node in found["nodes"]] == [(HEIGHT.id, "ended")]
-    assert impact(place, HEIGHT.id)["counts"]["run"] == 2
-    causes = run("show", "misled", "misled", "--tree", "--json", "--depth", "9", cwd=place).out
-    assert rejection.id not in causes and HEIGHT.id in causes
-    assert rejection.id in run("show", "misled", HEIGHT.id, "--tree", "--json", cwd=place).out
-
-
-def test_the_tree_and_the_list_are_bounded_and_the_counts_are_not(place: Path) -> None:
-    whole = impact(place, HEIGHT.id)
-    cut = impact(place, HEIGHT.id, "--limit", "2")
-    assert len(cut["nodes"]) == 2 and cut["counts"] == whole["counts"]
-    said = run("impact", "misled", HEIGHT.id, "--depth", "1", "--width", "1", cwd=place).out
-    assert "and " in said and said.count("─ ") == 3 and "more" in said
-    refused(place, "depth", "impact", "misled", HEIGHT.id, "--depth", "0")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("impact", "misled", "lucky", "--limit", "2"), "add --json"),
-        (("show", "misled", "lucky", "--depth", "2"), "add --tree"),
-        (("tools", "--memory-graph"), "name it with --bank"),
-        (("context", "--memory-graph", "--task", "Which?"), "name BANK"),
-    ],
-)
-def test_an_option_without_effect_is_refused(place: Path, arguments: tuple[str, ...], words: str) -> None:
-    refused(place, words, *arguments)
-
-
-@pytest.mark.slow
 def test_a_context_tells_of_the_memory_graph_and_a_dry_run_records_it_in_the_settings(place: Path) -> None:
     asked = ("--ont", "lights", "--task", "Which lights are there?", "--memory-graph", "--json")
     assert "memory_query" in run("context", "misled", *asked, cwd=place).json["text"]
     assert "memory_query" not in run("context", "misled", *asked[:4], "--json", cwd=place).json["text"]
     told = run("run", "misled", *asked, "--dry-run", cwd=place).json
     assert told["settings"]["memory_graph"] is True and "memory_query" in told["tasks"][0]["context"]
-
-
-@pytest.mark.slow
-def test_what_led_to_nothing_says_so(place: Path) -> None:
-    with Bank.open(place / "logs" / "misled") as bank:
-        bank.append(ran("idle"))
-    assert "nothing on record has followed from it" in run("impact", "misled", "idle", cwd=place).out
-    assert impact(place, "idle")["counts"] == {}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("thing", ["nobody", "item:nothing", "run:none", "999999", "event:0"])
-@pytest.mark.parametrize("command", ["impact", "show"])
-def test_an_unknown_thing_is_refused_with_advice(place: Path, command: str, thing: str) -> None:
-    more = ["--tree"] if command == "show" else []
-    refused(place, thing.split(":")[-1], command, "misled", thing, *more)
-
-
-@pytest.mark.slow
-def test_erased_words_are_marked_and_the_lineage_stays(place: Path) -> None:
-    before = impact(place, "wrong")["counts"]
-    with Bank.open(place / "logs" / "misled") as bank:
-        bank.erase(item=HEIGHT.id, reason="asked to")
-    after = impact(place, "wrong")
-    assert after["counts"] == before
-    for said in (
-        run("impact", "misled", "wrong", cwd=place).out,
-        run("show", "misled", HEIGHT.id, "--tree", cwd=place).out,
-    ):
-        assert "[erased]" in said and HEIGHT.title not in said
-    titles = run("query", "misled", "--sparql", "SELECT ?t { ?i a rbank:Item ; prov:value ?t }", cwd=place).out
-    assert WARNING.title in titles and HEIGHT.title not in titles
 
 
 # ---------------------------------------------------------------- show --tree
@@ -173,14 +105,6 @@ def test_a_tree_leads_back_to_the_runs_and_forward_to_what_was_drawn_from_uses(p
 def flat(tree: Any) -> set[tuple[str, str]]:
     assert tree["hidden"] == {}
     return {(tree["kind"], tree["id"])}.union(*map(flat, tree["branches"]))
-
-
-@pytest.mark.slow
-def test_a_run_and_an_event_have_trees(place: Path) -> None:
-    said = run("show", "misled", "misled", "--tree", cwd=place).out
-    assert f"item {HEIGHT.id} (active)" in said.partition("led to")[0] and WARNING.title in said
-    said = run("show", "misled", f"event:{JUDGMENT}", "--tree", cwd=place).out
-    assert "run judged" in said.partition("led to")[0] and HEIGHT.title in said.partition("led to")[2]
 
 
 def test_every_node_of_an_answer_can_be_asked_about_by_its_kind_and_its_id(place: Path) -> None:
@@ -251,23 +175,6 @@ def test_what_came_before_a_support_or_a_restoration_is_no_effect_of_it(place: P
 
 # ---------------------------------------------------------------- query
 
-MISLED = """
-SELECT ?title ?run {
-    ?item a rbank:Item ; prov:value ?title ; rbank:used_in ?r . ?r rbank:verdict "failure" ; prov:value ?run
-}
-"""
-
-
-@pytest.mark.slow
-def test_a_query_tells_whom_an_item_misled_as_of_any_point(place: Path) -> None:
-    facts = run("query", "misled", "--sparql", MISLED, "--json", cwd=place).json
-    assert [row["title"]["value"] for row in facts["rows"]] == [HEIGHT.title]
-    (place / "misled.rq").write_text(MISLED)
-    said = run("query", "misled", "--sparql", "@misled.rq", cwd=place).out
-    assert HEIGHT.title in said and "(misled)" in said
-    assert "nothing found" in run("query", "misled@5", "--sparql", "@misled.rq", cwd=place).out
-    assert run("query", "misled", "--sparql", "ASK { ?i a rbank:Item }", cwd=place).out == "yes\n"
-
 
 @pytest.mark.slow
 def test_a_query_and_impact_say_the_same(place: Path) -> None:
@@ -277,32 +184,6 @@ def test_a_query_and_impact_say_the_same(place: Path) -> None:
         facts = run("query", "misled", "--sparql", sparql, "--limit", "1000", "--json", cwd=place).json
         found = {tuple(row["x"]["value"].split(":", 3)[2:]) for row in facts["rows"]} - {(kind, name)}
         assert Counter(kind for kind, _ in found if kind != "span") == impact(place, name)["counts"]
-
-
-@pytest.mark.slow
-def test_rows_are_limited_and_nothing_is_written(place: Path) -> None:
-    before = digest_of(place / "logs")
-    done = run("query", "misled", "--sparql", "SELECT ?s { ?s ?p ?o }", "--limit", "3", cwd=place)
-    assert "there is more than 3 rows" in done.err and len(done.out.splitlines()) == 4
-    assert PREDICATES in done.err and "sparql_schema" not in done.err
-    assert "rbank:used_in" in run("query", "misled", "--sparql", PREDICATES.partition(" lists")[0], cwd=place).out
-    run("impact", "misled", HEIGHT.id, cwd=place)
-    assert digest_of(place / "logs") == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sparql", "words"),
-    [
-        ("SELECT", "query"),
-        ("DELETE WHERE { ?s ?p ?o }", "changes data"),
-        ("SELECT ?x { SERVICE <http://127.0.0.1:9/> { ?x ?y ?z } }", "SERVICE"),
-        ("SELECT ?x { ?x rbank:used_inn ?y }", "rbank:used_in"),
-        ("@missing.rq", "missing.rq"),
-    ],
-)
-def test_a_query_that_can_t_be_run_is_refused(place: Path, sparql: str, words: str) -> None:
-    refused(place, words, "query", "misled", "--sparql", sparql)
 
 
 @pytest.mark.slow

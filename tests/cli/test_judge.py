@@ -10,9 +10,8 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.main import main
-from rbank_es.events import JudgmentOverruled, RunFinished, RunJudged, RunStarted, ToolCalled
+from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
 from tests.cli_runner import digest_of, fails, run
-from tests.effort import one_in
 
 QUERY = "SELECT ?light WHERE { ?light a lt:Lighthouse }"
 CASES = [
@@ -63,21 +62,6 @@ def judgments(place: Path) -> list[RunJudged]:
         return [event for event in bank.events() if isinstance(event, RunJudged)]
 
 
-@pytest.mark.slow
-def test_the_checks_are_measured_without_anything_else(place: Path) -> None:
-    told = run("judge", "calibrate", "--cases", "cases.json", "--json", cwd=place).json
-    assert (told["judge"], told["cases"], told["accuracy"], told["undecided"]) == ("checks", 0, None, 2)
-    assert told["disagreements"] == [] and told["verdicts"] == {"right": "undecided", "wrong": "undecided"}
-
-
-def test_the_right_query_is_run_on_the_ontology(place: Path) -> None:
-    told = run(
-        "judge", "calibrate", "--cases", "cases.json", "--judge", "gold", "--ont", "lights", "--json", cwd=place
-    ).json
-    assert told["verdicts"] == {"wrong": "failure"}
-    assert told["unjudged"] == [{"id": "right", "why": "the case has no expected_sparql"}]
-
-
 def test_what_a_source_lacks_is_a_failure_only_where_it_was_declared_whole(place: Path) -> None:
     """Also by what the bank was told before; a schema with an example doesn't know everybody's dogs."""
     head = "@prefix e: <http://e.example/> . @prefix owl: <http://www.w3.org/2002/07/owl#> ."
@@ -99,18 +83,6 @@ def test_a_model_is_measured_and_no_bank_is_written_to(place: Path) -> None:
     assert before and digest_of(place / "bank") == before
 
 
-def test_a_case_that_the_model_fails_on_is_left_out_and_the_others_go_on(place: Path) -> None:
-    """One time-out ended the whole calibration; a lost connection costs a try, and three of them the verdict."""
-    slow, kept = '[[task.judge]]\nerror = "timeout"\n', SCRIPT.partition('[[task]]\nid = "wrong"\n')[0]
-    (place / "slow.toml").write_text(f'{kept}[[task]]\nid = "wrong"\n{slow * 3}')
-    arguments = ("--judge", "lm", "--lm", "script:slow.toml", "--json")
-    told = run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).json
-    assert (told["cases"], told["verdicts"]) == (1, {"right": "success"})
-    assert told["unjudged"] == [{"id": "wrong", "why": "the script says so"}]
-    (place / "lost.toml").write_text(SCRIPT.replace('text = "hm"', 'error = "wrong_key"'))
-    assert "key" in fails("judge", "calibrate", "--cases", "cases.json", *arguments[:3], "script:lost.toml", cwd=place)
-
-
 def test_ids_of_cases_are_any_texts(place: Path) -> None:
     """One moved the cursor of the terminal; one was too long for the id of a run."""
     odd = [CASES[1] | {"id": "\x1b[31mred\x07"}, CASES[1] | {"id": "x" * 300}]
@@ -118,20 +90,6 @@ def test_ids_of_cases_are_any_texts(place: Path) -> None:
     (place / "any.toml").write_text('[[task]]\nid = "*"\n[[task.judge]]\nfields = { success = true, reason = "R." }')
     out = run("judge", "calibrate", "--cases", "odd.json", "--judge", "lm", "--lm", "script:any.toml", cwd=place).out
     assert "disagreements (2)" in out and "\\x1b[31mred" in out and "\x1b" not in out
-
-
-def test_a_run_is_scored_by_the_right_query(place: Path) -> None:
-    out = run("judge", "run", "./bank", "r", "--ont", "lights", "--gold", QUERY, "--purpose", "scoring", cwd=place).out
-    assert out.startswith("success\n") and "9 rows" in out
-    [event] = judgments(place)
-    assert (event.verdict, event.purpose, event.judge) == ("success", "scoring", "gold")
-
-
-@pytest.mark.slow
-def test_a_dry_run_writes_no_verdict(place: Path) -> None:
-    out = run("judge", "run", "./bank", "stopped", "--dry-run", cwd=place).out
-    assert out.startswith("failure\n") and "did not converge" in out
-    assert judgments(place) == []
 
 
 @pytest.mark.slow
@@ -144,77 +102,12 @@ def test_a_dry_run_writes_no_call_of_a_model(place: Path) -> None:
     assert before and digest_of(place / "bank") == before
 
 
-def test_what_can_not_be_judged_is_refused(place: Path) -> None:
-    assert "nobody" in fails("judge", "run", "./bank", "nobody", cwd=place)
-    assert "--judge-lm" in fails("judge", "run", "./bank", "seen", "--judge", "lm", cwd=place)
-    model = ("--judge", "checks", "--judge-lm", "script:judge.toml")
-    assert "calls no model" in fails("judge", "run", "./bank", "r", *model, cwd=place)
-    assert "no query" in fails("judge", "run", "./bank", "r", "--gold", " ", cwd=place)
-    assert "--purpose scoring" in fails("judge", "run", "./bank", "r", "--gold", QUERY, cwd=place)
-    assert judgments(place) == []
-    assert "can't be read" in fails("judge", "calibrate", "--cases", "none.json", cwd=place)
-    assert "needs --lm" in fails("judge", "calibrate", "--cases", "cases.json", "--judge", "lm", cwd=place)
-    mixed = ("--ont", "lights", "--void", "void.ttl")
-    assert "describes an endpoint" in fails("judge", "calibrate", "--cases", "cases.json", *mixed, cwd=place)
-
-
-def test_a_point_in_time_is_no_place_to_write_to(place: Path) -> None:
-    assert "whole bank" in fails("judge", "run", "./bank@1", "r", cwd=place)
-
-
 # ---------------------------------------------------------------- verdicts that stand
-
-
-def overruled(place: Path, run: str, verdict: str = "failure") -> None:
-    """Record an expert's verdict."""
-    with Bank.open(place / "bank") as bank:
-        facts = {"judge": "ann", "judge_version": "1", "kind": "human", "by": "ann", "why": "I looked."}
-        bank.append(JudgmentOverruled(run=run, purpose="learning", verdict=verdict, **facts))  # type: ignore[arg-type]
 
 
 def standing(place: Path, run: str) -> str:
     with Bank.open(place / "bank") as bank:
         return bank.state().verdicts[run, "learning"].verdict
-
-
-def test_a_weaker_judgment_is_recorded_changes_nothing_and_says_so(place: Path) -> None:
-    """A model undid an expert's verdict without a word."""
-    (place / "any.toml").write_text(
-        '[[task]]\nid = "*"\n[[task.judge]]\nfields = { verdict = "success", reason = "R." }'
-    )
-    overruled(place, "seen")
-    arguments = ("--judge", "lm", "--judge-lm", "script:any.toml")
-    out = run("judge", "run", "./bank", "seen", *arguments, cwd=place).out
-    assert out.startswith("success\n") and "failure by ann-1, a person stands" in " ".join(out.split())
-    assert "changes nothing" in " ".join(out.split())
-    assert len(judgments(place)) == 1 and standing(place, "seen") == "failure"
-    dry = run("judge", "run", "./bank", "seen", *arguments, "--dry-run", "--json", cwd=place).json["runs"][0]
-    assert (dry["stands"], dry["before"]["verdict"], dry["verdict"]) == (False, "failure", "success")
-
-
-def test_a_stronger_judgment_stands_and_the_one_before_is_shown(place: Path) -> None:
-    (place / "any.toml").write_text(
-        '[[task]]\nid = "*"\n[[task.judge]]\nfields = { verdict = "success", reason = "R." }'
-    )
-    run("judge", "run", "./bank", "seen", "--judge", "checks", cwd=place)
-    arguments = ("--judge", "lm", "--judge-lm", "script:any.toml")
-    out = run("judge", "run", "./bank", "seen", *arguments, cwd=place).out
-    assert "undecided by checks-1 stood before" in " ".join(out.split()) and standing(place, "seen") == "success"
-
-
-@pytest.mark.slow
-def test_the_same_judgment_again_records_nothing_and_another_one_does(place: Path) -> None:
-    """The same judge that says the same, in a loop of a shell, made the log longer each time."""
-    line = ("judge", "run", "./bank", "stopped", "--judge", "checks")
-    run(*line, cwd=place)
-    assert "nothing was recorded" in " ".join(run(*line, cwd=place).out.split())
-    [made] = run(*line, "--json", cwd=place).json["runs"]
-    assert (made["repeated"], made["stands"], made["position"]) == (True, True, judgments(place)[0].seq)
-    assert len(judgments(place)) == 1
-    overruled(place, "stopped", "success")
-    assert run(*line, "--json", cwd=place).json["runs"][0]["stands"] is False and len(judgments(place)) == 1
-    run(*line[:-1], "gold", "--gold", QUERY, "--purpose", "scoring", cwd=place)
-    assert len(judgments(place)) == 2
 
 
 @pytest.mark.slow
@@ -228,36 +121,6 @@ def test_what_a_judge_said_before_another_is_recorded_again_because_the_latest_s
     assert standing(place, "seen") == "success"
 
 
-def test_a_run_is_judged_by_its_whole_id(place: Path) -> None:
-    said = fails("judge", "run", "./bank", "stop", "--judge", "checks", cwd=place)
-    assert "write the whole id" in said and "stopped" in said and judgments(place) == []
-
-
-def test_many_runs_are_judged_by_one_command(place: Path) -> None:
-    told = run("judge", "run", "./bank", "--all", "--judge", "checks", "--json", cwd=place).json
-    assert {each["run"]: each["verdict"] for each in told["runs"]} == {
-        "r": "undecided", "stopped": "failure", "seen": "undecided",
-    }  # fmt: skip
-    again = run("judge", "run", "./bank", "--unjudged", "--judge", "checks", cwd=place).out
-    assert "stopped" not in again and "2 runs, 2 undecided" in again
-    overruled(place, "r", "undecided")
-    only = run("judge", "run", "./bank", "--unjudged", "--judge", "checks", "--dry-run", "--json", cwd=place).json
-    assert [each["run"] for each in only["runs"]] == ["seen"]
-    since = run("judge", "run", "./bank", "--since", "5", "--judge", "checks", "--dry-run", "--json", cwd=place).json
-    assert [each["run"] for each in since["runs"]] == ["seen"]
-
-
-def test_runs_without_a_verdict_are_named_the_others_judged_and_the_exit_is_1(place: Path) -> None:
-    (place / "half.toml").write_text(
-        '[[task]]\nid = "seen"\n[[task.judge]]\nfields = { verdict = "success", reason = "R." }\n'
-        '[[task]]\nid = "r"\n' + '[[task.judge]]\nerror = "timeout"\n' * 3
-    )
-    arguments = ("--judge", "lm", "--judge-lm", "script:half.toml", "--json")
-    done = run("judge", "run", "./bank", "r", "seen", *arguments, cwd=place, code=1)
-    assert [each["run"] for each in done.json["runs"]] == ["seen"] and list(done.json["unjudged"]) == ["r"]
-    assert "r has no verdict" in done.err
-
-
 @pytest.mark.slow
 def test_each_run_is_scored_by_its_own_right_answer_as_gold(place: Path) -> None:
     tasks = [{"id": "t", "question": "Which lighthouses?", "gold_sparql": QUERY}]
@@ -265,32 +128,6 @@ def test_each_run_is_scored_by_its_own_right_answer_as_gold(place: Path) -> None
     arguments = ("--tasks", "tasks.json", "--ont", "lights", "--purpose", "scoring", "--judge", "gold", "--json")
     told = run("judge", "run", "./bank", "r", "seen", *arguments, cwd=place).json
     assert [(each["verdict"], each["kind"]) for each in told["runs"]] == [("success", "gold")] * 2
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    one_in(
-        3,
-        [
-            ((), "no run is named"),
-            (("r", "--all"), "not both"),
-            (("--all", "--unjudged"), "exclude each other"),
-            (("sean",), "did you mean"),
-            (("ghost",), "no run 'ghost'"),
-            (("r", "--judge", "chekcs"), "there are: checks, lm, gold"),
-            (("--since", "yesterday-ish"), "yesterday-ish"),
-            (("r", "--judge", "gold", "--purpose", "scoring"), "give --gold SPARQL or --tasks FILE"),
-            (("r", "--judge", "gold"), "compares with the right answer"),
-            (("r", "--tasks", "x", "--gold", "SELECT"), "leave one out"),
-        ],
-    ),
-)
-def test_runs_and_judges_that_are_misspelt_or_mixed_are_refused(place: Path, given: tuple[str, ...], said: str) -> None:
-    """A run that only a misspelt verdict names is no run either."""
-    with Bank.open(place / "bank") as bank:
-        facts = {"judge": "x", "judge_version": "1", "kind": "check"}
-        bank.append(RunJudged(run="ghost", purpose="learning", verdict="success", **facts))  # type: ignore[arg-type]
-    assert said in fails("judge", "run", "./bank", *given, cwd=place)
 
 
 @pytest.mark.slow

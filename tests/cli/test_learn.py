@@ -12,7 +12,7 @@ from rbank_es.events import MemoriesExtracted, RunFinished, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.loop.late_extraction import all_lessons_to_draw
 from tests.cli.misled import judged, learned, misled_bank
-from tests.cli_runner import fails, run
+from tests.cli_runner import run
 
 SCRIPT = """
 [[task]]
@@ -50,62 +50,6 @@ def test_a_run_that_was_overruled_teaches_under_its_new_verdict(place: Path) -> 
         bank.overrule("wrong", "success", reason="I had misread it.")
         assert not [hit for hit in bank.search("height measures") if hit.title.startswith("Ask what")]
     assert "nothing is due" in run("learn", "misled", "--due", "--dry-run", cwd=place).out
-
-
-def test_a_run_that_taught_already_is_left_out(place: Path) -> None:
-    told = run("learn", "misled", "lucky", "--lm", "script:turns.toml", "--json", cwd=place)
-    assert told.json["lessons"] == [] and "something was drawn from it or its group already" in told.err
-
-
-DUE = {"lessons": [{"kind": "failure", "runs": ["wrong"]}]}
-
-
-def test_a_dry_run_lists_the_runs_and_asks_nobody(place: Path) -> None:
-    assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == DUE
-
-
-@pytest.mark.slow
-def test_a_model_that_does_not_answer_leaves_the_run_for_another_time(place: Path) -> None:
-    (place / "slow.toml").write_text('[[task]]\nid = "*"\n[[task.extractor]]\nerror = "timeout"\n')
-    assert "timeout" in run("learn", "misled", "wrong", "--lm", "script:slow.toml", cwd=place, code=1).out
-    assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == DUE
-
-
-UNREADABLE = """
-[[task]]
-id = "*"
-[[task.extractor]]
-text = "I would rather talk."
-[[task.extractor]]
-text = "I would rather talk."
-[[task.extractor]]
-text = '[[ ## memory_items ## ]] [{"title": "Ask what a height measures", "content": "A light is not its to'
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unusable", ["unreadable", "no usable item"])
-def test_an_answer_that_cant_be_used_leaves_the_run_due_until_one_can(place: Path, unusable: str) -> None:
-    """Nothing says that something was drawn; the next answer that can be used is."""
-    script = UNREADABLE
-    if unusable == "no usable item":
-        script = '[[task]]\nid = "*"\n' + '[[task.extractor]]\nfields = { memory_items = [{ title = "T" }] }\n' * 3
-    (place / "bad.toml").write_text(script)
-    for _ in range(2):
-        told = run("learn", "misled", "--due", "--lm", "script:bad.toml", cwd=place, code=1)
-        assert "nothing" in told.out and "the runs stay due" in told.err
-        assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == DUE
-    assert "already" not in run("learn", "misled", "wrong", "--lm", "script:bad.toml", cwd=place, code=1).err
-    assert "Ask what a height" in run("learn", "misled", "wrong", "--lm", "script:turns.toml", cwd=place).out
-    assert run("learn", "misled", "--due", "--dry-run", "--json", cwd=place).json == {"lessons": []}
-
-
-def test_a_run_from_which_a_model_drew_nothing_is_done_and_is_not_said_to_have_taught(place: Path) -> None:
-    script = '[[task]]\nid = "*"\n[[task.extractor]]\nfields = { memory_items = [], why_none = "Too special." }\n'
-    (place / "none.toml").write_text(script)
-    run("learn", "misled", "wrong", "--lm", "script:none.toml", cwd=place)
-    told = run("learn", "misled", "wrong", "--lm", "script:none.toml", cwd=place)
-    assert "nothing was drawn (nothing_worth_keeping: Too special.)" in told.err and "something was" not in told.err
 
 
 COMPARED = """
@@ -150,12 +94,3 @@ def test_rollouts_are_compared_again_once_an_overruled_verdict_ends_their_compar
         ]  # fmt: skip
         assert (contrast.kind, pattern.kind, pattern.runs) == ("contrastive", "pattern", ("g1", "g2"))
     assert run(*line, "--dry-run", "--json", cwd=place).json["lessons"] == []
-
-
-def test_nothing_is_learned_from_a_run_that_is_undecided_or_unknown(place: Path) -> None:
-    run("overrule", "misled", "lucky", "--undecided", "--reason", "The task is ambiguous.", cwd=place)
-    model = ("--lm", "script:turns.toml")
-    assert "is undecided" in fails("learn", "misled", "lucky", *model, cwd=place)
-    assert "did you mean wrong?" in fails("learn", "misled", "wrnog", *model, cwd=place)
-    assert "--lm MODEL" in fails("learn", "misled", "wrong", cwd=place)
-    assert "--due" in fails("learn", "misled", *model, cwd=place)

@@ -12,7 +12,7 @@ from rbank_es import limits
 from rbank_es.limits import tool_limits
 from rbank_es.sparql.endpoint_profiles import profile_named
 from rbank_es.sparql.lint import CODES
-from tests.cli_runner import ROOT, fails, on_terminal, run
+from tests.cli_runner import ROOT, on_terminal, run
 
 KILNS = """\
 @prefix : <https://kilns.example/ns#> .
@@ -46,17 +46,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_number_comes_with_the_query_that_gives_it(place: Path) -> None:
-    """For people as lines, for programs as rows; a VoID description has no data to count."""
-    rows = run("ontology", "kilns", "--queries", "--json", cwd=place).json
-    named = {row["name"]: row for row in rows}
-    assert named["triples"] == {"name": "triples", "number": 12, "query": "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"}
-    assert named["instances of https://kilns.example/ns#Kiln"]["number"] == 1
-    told = run("ontology", "kilns", "--queries", cwd=place).out
-    assert "triples: 12\nSELECT (COUNT(*) AS ?n)" in told
-    assert "as published" in fails("ontology", "void.ttl", "--void", "--queries", cwd=place)
-
-
 def test_people_see_the_card_whole_and_what_was_left_out_of_it(place: Path) -> None:
     """The card is printed as it is injected, and never exceeds the budget that was asked for."""
     card = run("ontology", "lights", "--json", cwd=place).json["card"]
@@ -67,43 +56,11 @@ def test_people_see_the_card_whole_and_what_was_left_out_of_it(place: Path) -> N
     assert 0 < len(small["text"]) <= 200 and small["truncated"]
 
 
-def test_a_void_description_gives_the_card_of_an_endpoint(place: Path) -> None:
-    """Counts of the partitions are shown; there are no files to count."""
-    facts = run("ontology", "--void", "void.ttl", "--json", cwd=place).json
-    assert (facts["id"], facts["files"], facts["digest"]) == ("void", [], None)
-    assert facts["classes"] == facts["properties"] == 1
-    assert "Kiln" in facts["card"]["text"]
-    assert "Kiln" in run("ontology", "--void", "void.ttl", cwd=place).out
-
-
 def test_on_a_narrow_terminal_tables_give_way(place: Path) -> None:
     """No table is wider than the terminal; the card stays as it is injected."""
     printed = on_terminal("ontology", "lights", cwd=place, columns=60).out
     tables = printed.split("namespaces")[1].split("sense card")[0]
     assert max(map(len, re.sub(r"\x1b\[\d*m", "", tables).splitlines())) <= 60
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("missing.ttl",), "missing.ttl"),
-        (("empty.ttl",), "empty.ttl"),
-        (("broken.ttl",), "broken.ttl"),
-        (("page.ttl",), "page.ttl"),
-        (("nothing",), "nothing"),
-        (("kilns", "--id", "Über ids"), "lower-case"),
-        (("kilns", "--card-budget", "-1"), "budget"),
-        (("--void", "kilns"), "VoID"),
-        (("--void", "void.ttl", "kilns"), "one VoID description"),
-    ],
-)
-def test_bad_input_ends_in_one_sentence(place: Path, arguments: tuple[str, ...], words: str) -> None:
-    """What is missing, empty, broken or no RDF is named, and exit code 2 says that it is the input's fault."""
-    (place / "empty.ttl").write_text("")
-    (place / "broken.ttl").write_text(KILNS[:-20])
-    (place / "page.ttl").write_text("<!DOCTYPE html><html><body>Not found</body></html>")
-    (place / "nothing").mkdir()
-    assert words in fails("ontology", *arguments, cwd=place)
 
 
 @pytest.mark.slow

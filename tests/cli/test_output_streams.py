@@ -10,8 +10,8 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.rerun.recorded_run import runs_of
-from tests.cli.kilns import NOTE, RUN, log_bytes
-from tests.cli_runner import ROOT, SAMPLE, fails, on_terminal, run, shell
+from tests.cli.kilns import RUN, log_bytes
+from tests.cli_runner import ROOT, SAMPLE, on_terminal, run, shell
 from tests.effort import one_in
 
 
@@ -104,14 +104,6 @@ def test_a_locale_without_unicode_is_no_obstacle(sample: Path) -> None:
     """Output is UTF-8 whatever the locale says."""
     env = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     assert "→" in run("diff", "sample@173", "sample@324", cwd=sample, env=env).out
-
-
-def test_a_place_that_can_not_be_written_is_exit_code_2(place: Path) -> None:
-    """Where the system refuses, the message says what and where; the log stays as it was."""
-    (place / "file").write_text("")
-    assert "file" in fails("init", "./file/notes", cwd=place)
-    assert "file" in fails("append", "./file", cwd=place, stdin=NOTE)
-    assert "it is a file" in fails("init", "./file", cwd=place)
 
 
 @pytest.mark.slow

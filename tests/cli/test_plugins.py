@@ -13,27 +13,6 @@ from rbank_es.events import RunStarted
 from tests.cli_runner import COMMAND, ROOT
 from tests.plugins import install, run_with
 
-PLUGIN = '''\
-import click
-
-from rbank_es.cli.shared.application import COMMANDS, SUBCOMMANDS, command
-
-
-@command("tasks", "rbank-es tasks notes")
-@click.argument("bank")
-def tasks(bank: str, as_json: bool) -> None:
-    """List the tasks of a bank's runs, the oldest first, one on each line."""
-    from rbank_es.bank import Bank
-
-    with Bank.open(bank) as opened:
-        for event in opened.events(types={"run_started"}):
-            click.echo(event.task)
-
-
-def add() -> None:
-    COMMANDS.add("tasks", "bank_tasks:tasks")
-    SUBCOMMANDS.add("judge tasks", "bank_tasks:tasks")
-'''
 BROKEN = "def add() -> None:\n    raise OSError('no licence')\n"
 
 

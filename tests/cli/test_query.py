@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -178,24 +177,3 @@ def test_without_a_query_the_views_are_described(tmp_path: Path) -> None:
     assert all(each["meaning"] for each in shown)
     [cost] = [each for each in shown if (each["view"], each["column"]) == ("runs", "cost_usd")]
     assert cost["type"] == "REAL" and "US dollars" in cost["meaning"]
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        (["SELECT 1", "--sparql", "ASK {}"], "takes no SQL"),
-        (["--sparql", "ASK {}", "--csv"], "table or --json"),
-        (["SELECT 1", "--csv", "--json"], "exclude each other"),
-        (["SELECT 1", "--parquet", "no/such/folder/x"], "not a directory"),
-        (["SELECT 1", "--parquet", f"{SAMPLE}/x.parquet"], "inside the bank's own directory"),
-    ],
-)
-def test_options_that_don_t_fit_are_refused(line: list[str], said: str, tmp_path: Path) -> None:
-    shown = run("query", SAMPLE, *line, cwd=tmp_path, code=2)
-    assert said in shown.err + shown.out
-
-
-def test_blobs_and_infinite_numbers_are_printed_as_json_can(tmp_path: Path) -> None:
-    odd = "SELECT x'00ff' AS b, 9e999 AS n, CAST(x'ff' AS TEXT) AS t"
-    [row] = json.loads(run("query", SAMPLE, odd, "--json", cwd=tmp_path).out)["rows"]
-    assert row == {"b": "00ff", "n": None, "t": "\ufffd"}

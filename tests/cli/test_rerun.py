@@ -92,12 +92,6 @@ def test_a_run_that_cannot_be_run_again_is_exit_code_2(place: Path, runs: tuple[
     assert "reason" in told["runs"][1]
 
 
-def test_where_no_run_can_be_run_again_all_of_them_are_no_success(place: Path, tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "old") as bank:
-        bank.append([RunStarted(run="old", task="Which?"), RunFinished(run="old", outcome="submitted")])
-    cli.run("rerun", "./old", "--all", cwd=tmp_path, code=1)
-
-
 @pytest.mark.parametrize("error", [LoopStopped("r", "sandbox_failed", "it broke"), LogCorruption("a line", "damaged")])
 def test_all_goes_on_behind_a_run_that_this_machine_or_the_log_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: RBankError
@@ -118,16 +112,6 @@ def test_all_goes_on_behind_a_run_that_this_machine_or_the_log_fails(
     told = capsys.readouterr().out
     assert "2 runs of 2 could not be run again:" in told and told.count(str(error)) == 4
     assert main(["rerun", place, "r1"]) == error.exit_code and capsys.readouterr().out == ""
-
-
-def test_a_bank_without_runs(tmp_path: Path) -> None:
-    Bank.create(tmp_path / "empty").close()
-    assert "there are no runs in empty" in cli.run("rerun", "./empty", "--all", cwd=tmp_path).out
-
-
-@pytest.mark.parametrize("given", [[], ["old", "--all"]])
-def test_either_runs_or_all_of_them_are_named(place: Path, given: list[str]) -> None:
-    assert "--all" in cli.fails("rerun", "./bank", *given, cwd=place)
 
 
 @pytest.mark.slow

@@ -17,36 +17,17 @@ from rbank_es.bank import Bank
 from rbank_es.cli.shared import loop_progress
 from rbank_es.cli.shared.ending_table import endings_of, print_endings
 from rbank_es.cli.shared.loop_progress import LoopDisplay, RunAtWork
-from rbank_es.events import ContextBuilt, LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
+from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.models.scripted_model import rendered
+from tests.cli.agent_tasks import furnished
 from tests.cli_runner import digest_of, fails, on_terminal, run
-from tests.loop.loops import HEIGHT, SCRIPT, TASKS, source
+from tests.loop.loops import HEIGHT, TASKS, source
 from tests.loop.test_closed_loop import of_type
-from tests.loop.test_guide_run import SCRIPT as GUIDE_SCRIPT
-from tests.loop.test_matts import SCRIPT as MATTS_SCRIPT
 from tests.models.openai_server import openai_server
-from tests.places import derived
 from tests.real.test_real_engines import oxigraph
 from tests.sandbox.sandboxes import require_dspy, runtime
 
 require_dspy()
-
-CANNED = """\
-[[task]]
-id = "success_case"
-[[task.judge]]
-fields = { success = true, reason = "The height is right." }
-[[task.extractor]]
-[[task.extractor.fields.memory_items]]
-title = "Tell the heights of towers and lights apart"
-description = "d"
-content = "Use lt:focalHeight."
-[[task]]
-id = "*"
-[[task.extractor]]
-fields = { memory_items = [], why_none = "nothing" }
-"""
-SEED = [{"id": "seed-1", "title": "Count with COUNT(DISTINCT ?x)", "content": "Always.", "src": "seed", "tags": []}]
 
 
 # One worker loops once for all of these.
@@ -57,17 +38,6 @@ pytestmark = pytest.mark.xdist_group("cli-run")
 def place(tmp_path: Path) -> Path:
     """A directory with tasks and scripts."""
     return furnished(tmp_path)
-
-
-def furnished(tmp_path: Path) -> Path:
-    fields = ("id", "question", "gold_sparql", "ontology")
-    tasks = [{name: value for name in fields if (value := getattr(task, name)) is not None} for task in TASKS]
-    (tmp_path / "tasks.json").write_text(json.dumps(tasks))
-    scripts = {"turns": SCRIPT, "matts": MATTS_SCRIPT, "canned": CANNED, "guide": GUIDE_SCRIPT}
-    for name, script in scripts.items():
-        (tmp_path / f"{name}.toml").write_text(script)
-    (tmp_path / "seed.json").write_text(json.dumps(SEED))
-    return tmp_path
 
 
 FAST = ("--ont", "lights", "--executor", "scratchpad", "--unsafe-local")
@@ -104,30 +74,6 @@ def finished(once: Finished, tmp_path: Path) -> Finished:
 
 
 @pytest.mark.slow
-def test_a_loop_notes_the_head_after_each_task(finished: Finished) -> None:
-    """Each line holds; a file that can't be written is refused before the first task."""
-    place = finished.place
-    heads = place / "heads.txt"
-    assert (len(heads.read_text().splitlines()), heads.stat().st_mode & 0o777) == (2, 0o600)
-    assert "noted heads that hold  2" in run("verify", "./bank", "--head", "heads.txt", cwd=place).out
-    for file, said in (("/dev/full", "it is a device"), ("bank/heads", "own directory")):
-        assert said in fails(*LOOP, "--again", "--heads", file, cwd=place)
-    assert finished.told["head"] == run("head", "./bank", "--json", cwd=place).json["head"]
-
-
-@pytest.mark.slow
-def test_a_loop_in_memory_keeps_nothing_but_the_items_that_are_saved(place: Path) -> None:
-    """`run memory:` makes no directory, and says that its bank is lost; the items may be saved."""
-    before = {path.name for path in place.iterdir()}
-    done = run("run", "memory:", *LOOP[2:], "--extract", "--save-mem", "items.json", "--json", cwd=place)
-    assert (done.json["bank"], done.json["created"], len(done.json["results"])) == ("memory", True, 2)
-    assert "memory: is lost when this command ends" in done.err
-    assert {path.name for path in place.iterdir()} - before == {"items.json"}
-    # The third is the pattern of a query, which needs no word of a person under the standard policy of admission.
-    assert len(json.loads((place / "items.json").read_text())) == 3
-
-
-@pytest.mark.slow
 @pytest.mark.xdist_group("sandbox")
 def test_a_loop_in_the_real_sandbox_learns_from_its_first_task(place: Path) -> None:
     """The bank is made; a table tells of each task; everywhere it says that a script stood in for the model."""
@@ -143,29 +89,6 @@ def test_a_loop_in_the_real_sandbox_learns_from_its_first_task(place: Path) -> N
     run("verify", "./bank", "--retrievals", cwd=place)
     with Bank.open(place / "bank") as bank:
         assert all(event.scripted and event.model == "script:turns" for event in of_type(bank, RunStarted))
-
-
-def test_for_programs_the_results_are_json_and_a_second_time_nothing_is_done(finished: Finished) -> None:
-    """The second time for people, and after all derived files have gone, as they may at any time."""
-    first = finished.told
-    assert first["created"] and first["scripted"] and first["model"] == "script:turns"
-    assert [result["verdict"] for result in first["results"]] == ["failure", "success"]
-    for path in derived(finished.place / "bank").iterdir():
-        path.unlink()
-    shown = run(*LOOP, "--extract", cwd=finished.place).out
-    assert shown.count("done before") == 2 and first["head"] in shown
-
-
-@pytest.mark.slow
-def test_extracting_turns_the_sense_card_on_and_leaving_it_out_is_warned_of(finished: Finished) -> None:
-    warned = run(*LOOP, "--extract", "--no-l0", cwd=finished.place, code=None)
-    assert "without L0" in warned.err
-    plain = run("run", "./plain", *LOOP[2:], "--judge", "none", cwd=finished.place, code=None)
-    assert "without L0" not in plain.err
-    with Bank.open(finished.place / "bank") as bank, Bank.open(finished.place / "plain") as other:
-        assert of_type(bank, RunStarted)[0].layers == ("L0", "L2")
-        assert of_type(bank, RunStarted)[-1].layers == ("L2",)
-        assert of_type(other, RunStarted)[0].layers == ("L2",)
 
 
 def test_every_choice_reaches_the_settings(place: Path) -> None:
@@ -188,59 +111,6 @@ def test_every_choice_reaches_the_settings(place: Path) -> None:
     }  # fmt: skip
     assert {name: told[name] for name in expected} == expected
     assert told["constraints"] and told["guide"], "those of the shipped ontology, by digest"
-
-
-@pytest.mark.slow
-def test_layers_budgets_and_mode_are_those_that_are_asked_for(place: Path) -> None:
-    run(*LOOP, "--l0", "--l1", "--l3", "--no-l2", "--budget", "L1=300", "--mode", "tools", "--preset", "lean",
-        "--iterations", "3", cwd=place, code=None)  # fmt: skip
-    with Bank.open(place / "bank") as bank:
-        started, context = of_type(bank, RunStarted)[0], of_type(bank, ContextBuilt)[0]
-        assert (started.layers, started.mode, started.iterations_max) == (("L0", "L1", "L3"), "tools", 3)
-        assert [(use.layer, use.budget) for use in context.layers[1:]] == [("L0", 600), ("L1", 300), ("L3", 200)]
-        assert all(use.chars for use in context.layers), "the shipped ontology comes with constraints and a guide"
-
-
-@pytest.mark.slow
-def test_rollouts_from_the_command_line(place: Path) -> None:
-    """--matts-k alone means --matts."""
-    tasks = [{"id": TASKS[0].id, "question": TASKS[0].question, "gold_sparql": HEIGHT}]
-    (place / "one.jsonl").write_text(json.dumps(tasks[0]))
-    done = run("run", "./bank", *FAST, "--tasks", "one.jsonl", "--lm", "script:matts.toml", "--matts-k", "3", cwd=place)
-    assert "pass@1" in done.out and "0.67" in done.out and "(sparql)" in done.out
-    with Bank.open(place / "bank") as bank:
-        assert [event.rollout_index for event in of_type(bank, RunStarted)] == [0, 1, 2]
-        kinds = [getattr(event, "kind", "") for event in bank.events(types={"memories_extracted"})]
-        assert kinds[:2] == ["contrastive", "pattern"]
-
-
-def test_one_question_needs_no_file(place: Path) -> None:
-    (place / "any.toml").write_text(
-        '[[task]]\nid = "*"\n[[task.agent]]\nreasoning = "r"\n'
-        "code = \"SUBMIT(answer='nine', sparql='', evidence={})\"\n"
-    )
-    done = run("run", "./bank", *FAST, "--task", "How many lights?", "--lm", "script:any.toml", "--judge", "checks",
-               "--json", cwd=place)  # fmt: skip
-    [result] = done.json["results"]
-    assert result["task"].startswith("task-") and result["answer"] == "nine"
-
-
-@pytest.mark.slow
-def test_a_loop_that_left_runs_unjudged_exits_with_1_and_names_the_command_that_goes_on(place: Path) -> None:
-    """It exited with 0, and nobody saw that nothing had been learned."""
-    (place / "mute.toml").write_text(
-        '[[task]]\nid = "*"\n[[task.agent]]\nreasoning = "r"\n'
-        "code = \"SUBMIT(answer='nine', sparql='SELECT ?l { ?l a lt:Lighthouse }', evidence={})\"\n"
-        + '[[task.judge]]\nerror = "timeout"\n'
-        * 3
-    )
-    command = ("run", "./bank", *FAST, "--task", "How many lights?", "--lm", "script:mute.toml")
-    done = run(*command, cwd=place, code=1)
-    told = "rbank-es judge run ./bank --unjudged --judge-lm script:mute.toml --ont lights"
-    assert "1 run left without a verdict" in done.err and told in done.err
-    (place / "mute.toml").write_text('[[task]]\nid = "*"\n[[task.judge]]\ntext = "**success**"\n')
-    assert "success" in run(*told.split()[1:], cwd=place).out
-    assert run(*command, cwd=place).out.count("done before") == 1
 
 
 ASKING = """\
@@ -283,48 +153,7 @@ def test_an_endpoint_is_asked_over_http_and_one_that_is_down_is_told(place: Path
 # ---------------------------------------------------------------- what is left undone
 
 
-@pytest.mark.slow
-def test_tasks_that_are_left_undone_end_in_an_exit_code_and_are_run_by_the_same_command(place: Path) -> None:
-    """The provider was too slow for both: nobody judges that, the table says so, and nothing of it counts as done."""
-    (place / "turns.toml").write_text('[[task]]\nid = "*"\n[[task.agent]]\nerror = "timeout"\n')
-    shown = run(*LOOP, "--extract", cwd=place, code=2)
-    assert shown.out.count("failed (timeout)  not judged") == 2
-    assert "2 tasks of 2 left undone" in shown.err and "the same command runs these" in shown.err
-    told = run(*LOOP, "--extract", "--json", cwd=place, code=2).json
-    assert [each["error_code"] for each in told["results"]] == ["timeout", "timeout"]
-    (place / "turns.toml").write_text(SCRIPT)
-    assert [each["how"] for each in looped(place, "--extract")["results"]] == ["ran", "ran"]
-
-
-@pytest.mark.slow
-def test_what_was_done_is_shown_where_the_loop_stops(place: Path) -> None:
-    (place / "turns.toml").write_text(SCRIPT.replace('["Use lt:focalHeight for heights"]', '["What is not there"]'))
-    shown = run(*LOOP, "--extract", cwd=place, code=2)
-    assert "height  submitted  failure" in shown.out and "stopped after 1 of 2 tasks" in shown.out
-    assert "expects 'What is not there'" in shown.err
-
-
 # ---------------------------------------------------------------- memory
-
-
-@pytest.mark.slow
-def test_memory_is_loaded_before_and_saved_after(place: Path) -> None:
-    looped(place, "--extract", "--load-mem", "seed.json", "--save-mem", "mem.json")
-    saved = json.loads((place / "mem.json").read_text())
-    assert {item["src"] for item in saved} == {"seed", "failure", "success"}
-    run("import", "./other", "mem.json", "--create", cwd=place)
-    assert "inside the bank" in fails(*LOOP, "--save-mem", "bank/mem.json", cwd=place)
-
-
-@pytest.mark.slow
-def test_memory_is_not_saved_over_what_the_run_reads(place: Path) -> None:
-    """The file that it is loaded from may be renewed."""
-    before = digest_of(place)
-    for file in ("turns.toml", "tasks.json", "../" + place.name + "/tasks.json"):
-        assert "which the run reads" in fails(*LOOP, "--save-mem", file, cwd=place)
-    assert digest_of(place) == before
-    looped(place, "--extract", "--load-mem", "seed.json", "--save-mem", "seed.json")
-    assert len(json.loads((place / "seed.json").read_text())) > 1
 
 
 @pytest.mark.slow
@@ -342,24 +171,14 @@ def test_a_pipe_or_a_device_is_never_replaced_by_a_file_and_a_link_stays_one(pla
     assert (place / "link.json").is_symlink() and json.loads((place / "mem.json").read_text())
 
 
-def test_memory_that_can_not_be_loaded_is_refused_before_a_bank_is_made(place: Path) -> None:
-    (place / "seed.json").write_text("no JSON at all")
-    assert "of no known form" in fails(*LOOP, "--load-mem", "seed.json", cwd=place)
-    assert "none.json" in fails(*LOOP, "--load-mem", "none.json", cwd=place)
-    assert "not a directory" in fails(*LOOP, "--save-mem", "none/mem.json", cwd=place)
-    assert not (place / "bank").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder that takes no file, even from its owner")
-def test_memory_that_can_not_be_saved_loses_nothing(place: Path) -> None:
-    """The results are shown, then the error; all is in the bank."""
-    shown = run(*LOOP, "--extract", "--save-mem", "/proc/self/mem.json", cwd=place, code=2)
-    assert "again   submitted  success" in shown.out and "can't write /proc/self/mem.json" in shown.err
-    assert [each["how"] for each in looped(place, "--extract")["results"]] == ["known", "known"]
-
-
 # ---------------------------------------------------------------- trying
+
+
+def test_without_a_sandbox_nothing_is_begun(place: Path) -> None:
+    """Its parts were never fetched here: what to do is said before a bank is made."""
+    command = [word for word in LOOP if word != "--unsafe-local"]
+    shown = run(*command, cwd=place, env={"RBANK_CACHE": str(place / "cache")}, code=2)
+    assert "rbank-es doctor --warm" in shown.err and not (place / "bank").exists()
 
 
 def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(finished: Finished) -> None:
@@ -386,33 +205,6 @@ def test_the_whole_manual_of_tools_is_a_choice_that_costs_tokens(place: Path) ->
     assert (short["settings"]["tool_manual"], whole["settings"]["tool_manual"]) == ("short", "all")
     [before], [after] = ([each["calls"][0]["tokens_most"] for each in told["tasks"]] for told in (short, whole))
     assert 13 * 1_500 < after - before < 13 * 2_200
-
-
-def test_a_dry_run_counts_no_calls_for_what_is_done(finished: Finished) -> None:
-    """Those of a task that was cut off before it was learnt from are counted, and with --again all are."""
-    command = (*LOOP, "--extract", "--dry-run")
-    before = digest_of(finished.place)
-    said = run(*command, cwd=finished.place).out
-    assert said.count("finished before") == 2 and "2 tasks: 0 to 0 calls" in said
-    again = run(*command, "--again", "--json", cwd=finished.place).json["tasks"]
-    assert [len(task["calls"]) for task in again] == [4, 4]
-    other = run(*LOOP, "--judge", "checks", "--dry-run", "--json", cwd=finished.place).json["tasks"]
-    assert all(task["calls"] for task in other) and digest_of(finished.place) == before
-
-
-@pytest.mark.slow
-def test_judging_and_extracting_are_tried_on_made_up_runs(place: Path) -> None:
-    """No executor, and the bank that is named isn't even made."""
-    done = run("run", "./bank", "--test", "--lm", "script:canned.toml", "--json", cwd=place).json
-    verdicts = {case["case"]: (case["verdict"], case["kind"]) for case in done["cases"]}
-    assert verdicts == {
-        "success_case": ("success", "lm"),
-        "failure_case": ("failure", "check"),
-        "nonconverged": ("failure", "check"),
-    }
-    assert done["cases"][0]["items"][0]["title"].startswith("Tell the heights")
-    assert done["kept"] is False and done["scripted"] and not (place / "bank").exists()
-    assert "nothing was kept" in run("run", "./bank", "--test", "--lm", "script:canned.toml", cwd=place).out
 
 
 # ---------------------------------------------------------------- progress
@@ -579,15 +371,3 @@ def test_a_model_of_ones_own_is_asked_over_http_and_its_key_is_nowhere(
 
 
 # ---------------------------------------------------------------- the guide
-
-
-@pytest.mark.slow
-def test_a_guide_is_written_once_and_shown_as_runs_see_it(place: Path) -> None:
-    command = ("guide", "./bank", *FAST, "--lm", "script:guide.toml")
-    done = run(*command, cwd=place)
-    assert "Lighthouses have a focal height." in done.out and "scripted" in done.out
-    again = run(*command, "--json", cwd=place).json
-    assert again["how"] == "known" and again["chars"] == len(again["text"]) and again["cost_usd"] is None
-    assert "no model is named" in fails("guide", "./bank", *FAST, cwd=place)
-    warned = run(*LOOP, "--l3", cwd=place, code=None).err
-    assert "there is no guide" not in warned

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,10 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.events import MemoriesConsolidated, MemoriesExtracted, PolicySet, RunJudged, RunStarted
-from tests.cli.test_run import LOOP, furnished
+from tests.cli.agent_tasks import furnished
+from tests.cli.test_run import LOOP
 from tests.cli_runner import run
-from tests.loop.loops import HEIGHT, SCRIPT, TASKS
+from tests.loop.loops import SCRIPT
 from tests.loop.test_closed_loop import of_type
 from tests.sandbox.sandboxes import require_dspy
 
@@ -27,8 +27,6 @@ REWORDED = "title = \"A tower's height is not the light's!\""
 def place(tmp_path: Path) -> Path:
     """A directory with one task, and scripts whose two lessons of it state the same."""
     furnished(tmp_path)
-    task = {"id": TASKS[0].id, "question": TASKS[0].question, "gold_sparql": HEIGHT, "ontology": "lights"}
-    (tmp_path / "one.json").write_text(json.dumps([task]))
     (tmp_path / "reworded.toml").write_text(SCRIPT.replace(EXTRACTED, REWORDED))
     return tmp_path
 

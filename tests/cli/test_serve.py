@@ -112,7 +112,3 @@ def test_a_port_in_use_is_said_with_what_to_do(place: Path) -> None:
     with listen(0) as taken:
         message = fails("serve", "./sample", "--port", taken.getsockname()[1], cwd=place)
     assert "is in use by another program" in message and "--port 0" in message
-
-
-def test_a_point_is_refused_because_the_page_has_them_all(place: Path) -> None:
-    assert "leave out @3" in fails("serve", "./sample@3", cwd=place)

@@ -11,7 +11,7 @@ import pytest
 
 from rbank_es.cli.tools import format_result, parse_call
 from rbank_es.errors import BadInput
-from tests.cli_runner import SAMPLE, digest_of, fails, maker, run
+from tests.cli_runner import SAMPLE, digest_of, maker, run
 
 QUERY = 'sparql_query {"query": "SELECT ?light WHERE { ?light a lt:Lighthouse } ORDER BY ?light"}'
 VOID = """\
@@ -63,12 +63,6 @@ def test_an_endpoint_has_no_graph_tools_and_its_manual_asks_nothing_of_it(place:
     assert "sparql_query" in names and not {name for name in names if name.startswith("g_")}
 
 
-@pytest.mark.slow
-def test_a_profile_of_an_endpoint_goes_by_its_name(place: Path) -> None:
-    """`--endpoint uniprot` needs no URL."""
-    assert run("tools", "--endpoint", "uniprot", "--json", cwd=place).json["source"]["id"] == "uniprot"
-
-
 def test_the_manual_in_the_documents_is_the_tools_own(place: Path) -> None:
     """Words and results are generated; `python docs/make_tools.py` puts them in anew."""
     making = maker("make_tools")
@@ -77,15 +71,6 @@ def test_the_manual_in_the_documents_is_the_tools_own(place: Path) -> None:
 
 
 # ---------------------------------------------------------------- calls
-
-
-def test_people_see_result_cap_and_event(place: Path) -> None:
-    """A line for each part and row of the result, what it may cost, and where it was recorded."""
-    printed = run("tools", "--call", QUERY, "--call", 'sparql_slice {"result": "results_0", "limit": 2}', cwd=place).out
-    assert printed.startswith("over lights (600 triples); recorded in a temporary bank\n")
-    assert '\n    {"light": "https://lights.example/light/brack"},\n' in printed
-    assert "of at most 1,000\n" in printed and "of at most 4,000\n" in printed
-    assert ": tool_called, call call-1, payload behind results_0\n" in printed
 
 
 @pytest.mark.slow
@@ -103,19 +88,6 @@ def test_ones_own_ontology_and_several_files(place: Path, tmp_path: Path) -> Non
     arguments = ("--ont", str(tmp_path / "one.ttl"), "--ont", str(tmp_path / "two.ttl"))
     [call] = called(place, *arguments, "--call", 'g_query {"query": "SELECT ?t WHERE { ?t a ?c }"}')
     assert call["result"]["rows"] == 2
-
-
-@pytest.mark.slow
-def test_an_endpoint_that_doesn_t_answer_is_data_too(place: Path) -> None:
-    """Nobody listens there: the answer says so, and the command ends well."""
-    [call] = called(place, "--endpoint", NOWHERE, "--call", 'sparql_query {"query": "ASK { ?s ?p ?o }"}')
-    assert call["result"]["error"]["code"] == "unreachable"
-
-
-def test_a_void_file_gives_the_schema_of_an_endpoint_without_a_query(place: Path) -> None:
-    """Nobody listens there, and the schema comes all the same."""
-    [call] = called(place, "--endpoint", NOWHERE, "--void", "void.ttl", "--call", "sparql_schema")
-    assert call["result"]["class_count"] == 1
 
 
 # ---------------------------------------------------------------- the bank
@@ -145,41 +117,7 @@ def test_a_bank_that_can_only_be_read_serves_as_well(place: Path, tmp_path: Path
     assert call["result"]["hits"]
 
 
-def test_without_a_bank_there_is_nothing_to_remember(place: Path) -> None:
-    """The temporary bank is empty."""
-    [call] = called(place, "--call", 'mem_search {"q": "lights"}')
-    assert call["result"]["ok"] and call["result"]["hits"] == []
-
-
 # ---------------------------------------------------------------- what can't be
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--call", "sparql_qwery {}"), "did you mean 'sparql_query'"),
-        (("--call", "zzz"), "there are: ctx_stats"),
-        (("--call", "g_stats {"), "not JSON"),
-        (("--call", "g_stats [1]"), "must be a JSON object"),
-        (("--call", " "), "needs the name of a tool"),
-        (("--ont", "missing.ttl"), "missing.ttl"),
-        (("--ont", "lights", "--endpoint", NOWHERE), "not both"),
-        (("--void", "void.ttl"), "--endpoint"),
-        (("--endpoint", "nowhere"), "no endpoint profile"),
-        (("--endpoint", "ftp://x.example/"), "http"),
-        (("--bank", "missing"), "missing"),
-        (("--bank", "sample@3"), "leave out @3"),
-    ],
-)
-def test_bad_input_ends_in_one_sentence(place: Path, arguments: tuple[str, ...], words: str) -> None:
-    """Usage errors are the caller's, so they end the command; exit code 2."""
-    assert words in fails("tools", *arguments, cwd=place)
-
-
-def test_no_call_is_made_if_one_of_them_names_no_tool(place: Path) -> None:
-    """All names are looked at first: nothing is printed."""
-    result = run("tools", "--call", "g_stats", "--call", "zzz", cwd=place, code=2)
-    assert result.out == ""
 
 
 def test_a_call_is_a_name_and_a_json_object() -> None:

@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-
-import pytest
 
 from rbank_es.bank import Bank
 from tests.cli.kilns import NOTE, vouch
 from tests.cli_runner import fails, run
-
-
-@pytest.mark.slow
-def test_verify_proves_noted_heads_and_recorded_retrievals(sample: Path) -> None:
-    """A sound log, all noted heads, all recorded searches: exit code 0. A head that doesn't hold: 1."""
-    seen = run("verify", "sample", "--retrievals", "--json", cwd=sample).json
-    assert seen["ok"] and seen["retrievals"]["checked"] > 30 and not seen["retrievals"]["different"]
-    assert run("verify", "sample", "--head", seen["head"], cwd=sample).out.startswith("the log of sample is sound")
-    wrong = seen["head"].split(":")[0] + ":" + "0" * 64
-    assert "the head noted at" in fails("verify", "sample", "--head", seen["head"], "--head", wrong, cwd=sample, code=1)
-    assert "is not a head" in fails("verify", "sample", "--head", "12:xyz", cwd=sample)
-
-
-@pytest.mark.slow
-def test_a_retrieval_that_does_not_hold_fails_the_check(place: Path) -> None:
-    """A recorded retrieval whose hits can't be found again: exit code 1."""
-    hit = {"id": "elsewhere", "rank": 1, "score": 1.0}
-    event = {"type": "memories_retrieved", "k": 1, "policy": "bm25-3", "query": "kilns", "hits": [hit]}
-    run("append", "notes", cwd=place, stdin=json.dumps(event))
-    run("verify", "notes", cwd=place)
-    assert "1 of 1 retrievals" in fails("verify", "notes", "--retrievals", cwd=place, code=1)
 
 
 def test_corruption_is_exit_code_3_and_says_where(place: Path) -> None:

@@ -19,8 +19,6 @@ from rbank_es.policies import Bm25V2
 from tests.answers.asked import served
 from tests.cli.misled import HEIGHT, TWIN, misled_bank
 from tests.cli_runner import SAMPLE, fails, run
-from tests.differences import states_in
-from tests.effort import one_in
 
 WRONG = "lights-07"
 """The beginning of the run of the sample that was judged wrongly, and overruled later."""
@@ -40,14 +38,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def supposed(place: Path, *line: str) -> Any:
     return run("whatif", *line, "--json", cwd=place).json
-
-
-def test_another_verdict_shows_what_overruling_would_do(made: Path) -> None:
-    found = supposed(made, "misled", "--verdict", "wrong=failure")
-    assert states_in(found) == {HEIGHT.id: ("active", None), TWIN.id: (None, "active")}
-    told = run("overrule", "misled", "wrong", "--failure", "--reason", "x", "--dry-run", "--json", cwd=made).json
-    assert {each["id"] for each in told["items"]} == {each["id"] for each in found["items"]}
-    assert found["order"] == "first" and found["needs"]["extractions"] == 1
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -71,12 +61,6 @@ def test_of_two_that_write_one_file_the_slower_is_refused_and_the_file_stays(pla
     with closing(sqlite3.connect(into)) as whole:
         assert whole.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert {path.name for path in place.glob("there*")} == {"there.sqlite"}
-
-
-def test_people_see_items_decisions_prompts_and_that_it_is_first_order(made: Path) -> None:
-    shown = run("whatif", "sample", "--verdict", f"{WRONG}=failure", cwd=made).out
-    assert "first order" in shown and "would be given other procedures: 1 run" in shown
-    assert "\n- - [bfd1fd5367a2]" in shown and "a model would have to say" in shown
 
 
 @pytest.mark.slow
@@ -111,29 +95,11 @@ def test_the_question_gives_what_the_command_prints(made: Path) -> None:
             bank.at(200).whatif(**given, until=300)
 
 
-@pytest.mark.slow
-def test_several_policies_are_columns_of_one_table(made: Path) -> None:
-    lines = run(
-        "whatif", "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2", cwd=made
-    ).out.splitlines()
-    assert lines[1].split() == ["would", "differ", "append.toml", "retrieval.k_success=2"]
-    found = supposed(made, "sample", "--policy", "append.toml", "--policy", "retrieval.k_success=2")
-    assert [each["policy"] for each in found["columns"]] == ["append.toml", "retrieval.k_success=2"]
-    assert [len(each["decisions"]) for each in found["columns"]] == [3, 0]
-    with Bank.open(made / "logs" / "sample") as bank:
-        recorded = sum(1 for _ in bank.events(types={"memories_retrieved"}))
-    assert found["columns"][1]["searched"] == recorded
-
-
 def test_a_setting_of_the_first_recorded_policy_is_supposed_by_its_name_alone() -> None:
     with Bank.create("memory:", policies=[Bm25V2().choice]) as bank:
         assert not bank.whatif(policies={"retrieval": {"pool": 20}}).differs
         with pytest.raises(BadPolicy, match="no setting 'pol'"):
             bank.whatif(policies={"retrieval": {"pol": 20}})
-
-
-def test_a_supposition_about_the_head_changes_nothing_yet(made: Path) -> None:
-    assert "nothing would differ" in run("whatif", "sample@HEAD", "--policy", "consolidation=append", cwd=made).out
 
 
 def test_the_bank_as_it_would_be_is_written_for_sql(place: Path) -> None:
@@ -146,56 +112,6 @@ def test_the_bank_as_it_would_be_is_written_for_sql(place: Path) -> None:
         bank.overrule("wrong", "failure", reason="tried")
         assert {id for id, state in states.items() if state == "active"} == set(active(bank.state()))
     assert "that is a file; one that `--into` wrote is for SQLite tools" in fails("log", "./there.sqlite", cwd=place)
-
-
-def test_a_bank_that_is_not_canonical_is_named(place: Path) -> None:
-    with Bank.open(place / "logs" / "misled") as bank:
-        from tests.cli.misled import judged
-
-        bank.append(judged("wrong", "failure", "human"))
-    told = run("whatif", "misled", "--verdict", "well=failure", cwd=place)
-    assert "isn't canonical" in told.err
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    one_in(
-        4,
-        [
-            (("misled",), "suppose something"),
-            (("misled", "--verdict", "wrong"), "write RUN=failure"),
-            (("misled", "--verdict", "wrong=fail"), "did you mean 'failure'"),
-            (("misled", "--verdict", "wrnog=failure"), "did you mean wrong"),
-            (("misled", "--verdict", "wrong=failure", "--verdict", "wrong=success"), "two verdicts"),
-            (("misled", "--verdict", "wrong=failure", "--without", "wrong"), "suppose one of the two"),
-            (("misled", "--without", "nobody"), "no item or run"),
-            (("misled", "--without", "run:misldd"), "did you mean misled"),
-            (("misled", "--policy", "consolidation=dedupe"), "did you mean 'dedup'"),
-            (("misled", "--policy", "consolidtion=dedup"), "did you mean 'consolidation'"),
-            (("misled", "--policy", "wrong.toml"), "neither TOML nor a JSON object"),
-            (("misled", "--policy", "empty.toml"), "names no policy"),
-            (("misled", "--policy", "missing.toml"), "missing.toml"),
-            (("misled@9", "--until", "3", "--without", "wrong"), "name an earlier point"),
-            (("misled@999", "--without", "wrong"), "the log goes from 0"),
-            (
-                ("misled", "--policy", "consolidation=append", "--policy", "retrieval.k=2", "--into", "x"),
-                "one --policy",
-            ),
-            (("misled", "--without", "wrong", "--into", "logs/misled/x.sqlite"), "inside the bank"),
-            (("misled", "--without", "wrong", "--into", "wrong.toml"), "exists"),
-            (("nowhere", "--without", "wrong"), "no bank"),
-        ],
-    ),
-)
-def test_bad_input_is_refused_in_words(made: Path, line: tuple[str, ...], message: str) -> None:
-    told = fails("whatif", *line, cwd=made)
-    assert message in told
-
-
-def test_a_verdict_on_a_run_without_one_is_refused(place: Path) -> None:
-    with Bank.open(place / "logs" / "misled") as bank:
-        bank.append({"type": "run_started", "run": "fresh", "task": "?"})
-    assert "has no verdict" in fails("whatif", "misled", "--verdict", "fresh=failure", cwd=place)
 
 
 @pytest.mark.slow

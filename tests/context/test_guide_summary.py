@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from rbank_es.bank import Bank
@@ -81,12 +78,6 @@ def test_a_large_guide_is_read_in_time() -> None:
     )
     for text in hostile:
         assert len(guide_summary(text, 300).text) <= 300
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
-        yield made
 
 
 def test_the_guide_that_was_materialised_last_counts_up_to_the_point(bank: Bank) -> None:

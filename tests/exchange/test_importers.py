@@ -6,7 +6,7 @@ import json
 import os
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -40,12 +40,6 @@ from rbank_es.law import active
 from rbank_es.system.utc_times import utc_time
 
 START = "2026-05-04T09:00:00.000250"
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
-        yield made
 
 
 def line(kind: str, data: dict[str, Any], timestamp: str = START) -> dict[str, Any]:

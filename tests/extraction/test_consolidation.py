@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,6 @@ from rbank_es.testing import event_id
 COUNT = Item.make("Count with DISTINCT", "joins repeat rows so count distinct things", "success")
 NEAR = Item.make("Count with DISTINCT!", "Joins repeat rows, so count distinct things.", "success")
 OTHER = Item.make("Look at the classes", "g_classes tells what there is", "success")
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
-        yield made
 
 
 def extraction(*items: Item, **facts: Any) -> Extraction:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -51,12 +50,6 @@ def models(bank: Bank, engine: Replies) -> Iterator[Lms]:
     choice = LmChoice(model="openai/stub")
     with Lms(bank, "r", {"judge": choice}, model_for=lambda *_: engine, sleep=lambda _: None) as lms:
         yield lms
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
-        yield made
 
 
 def calls(bank: Bank) -> list[LmCalled]:

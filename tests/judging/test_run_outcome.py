@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,12 +23,6 @@ from tests.judging.answers import iri, table
 
 QUERY = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"
 FOUND = table((iri("a"),), names="x")
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
-        yield made
 
 
 def call(tool: str = "sparql_query", query: str = QUERY, **more: Any) -> ToolCalled:

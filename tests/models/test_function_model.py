@@ -25,12 +25,6 @@ TALK = [
 ]
 
 
-@pytest.fixture
-def bank(tmp_path: Path) -> Any:
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as made:
-        yield made
-
-
 class Odd(str):
     """A text of a kind of its own, as some clients return."""
 

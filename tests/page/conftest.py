@@ -17,6 +17,10 @@ from typing import Any
 
 import pytest
 
+from rbank_es.bank import Bank
+from rbank_es.page import write_page
+from tests.cli_runner import SAMPLE
+
 
 class Chromium:
     """A headless Chromium that is spoken to over a pipe, by its DevTools protocol: no port, no download, no network."""
@@ -173,6 +177,15 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     browser = Chromium(binary, tmp_path_factory.mktemp("profile"))
     yield browser
     browser.close()
+
+
+@pytest.fixture(scope="session")
+def sample_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of the sample with all its stops, as a file. It takes seconds to make: all that only look share it."""
+    path = tmp_path_factory.mktemp("page") / "page with spaces & signs.html"
+    with Bank.open(SAMPLE) as bank, bank.as_of() as view:
+        write_page(bank, view, path)
+    return path
 
 
 @pytest.fixture

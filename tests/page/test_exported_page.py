@@ -143,10 +143,9 @@ def answers_in(page: str) -> list[tuple[str, dict[str, str], Any]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def sample_page() -> str:
-    with Bank.open(SAMPLE) as bank:
-        return page_of(bank, options=ExportOptions())
+@pytest.fixture
+def sample_page(sample_file: Path) -> str:
+    return sample_file.read_text("ascii")
 
 
 @pytest.mark.slow

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
+from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.limits import page_limits
 from rbank_es.page import write_page
 from rbank_es.page.page_answer import PageAnswers
-from rbank_es.testing import extraction
 from tests.cli_runner import SAMPLE
 from tests.page.served_bank import served
 
 pytestmark = pytest.mark.browser
 
-HOSTILE = (
-    "</script><script>window.broken=1</script><img src=x onerror=window.broken=1><a href='javascript:1'>x</a>"
-    "\u202egnp.exe\u0000\u2028\u0627\u0644\u0639\u0631\u0628\u064a\u0629"
-)
+
 FAILED = "lights-08-7d2405bc-1"
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "page with spaces & signs.html"
-    with Bank.open(SAMPLE) as bank, bank.as_of() as view:
-        write_page(bank, view, path)
-    return path
+@pytest.fixture
+def file(sample_file: Path) -> Path:
+    return sample_file
 
 
 def go(tab: Any, hash: str) -> None:
@@ -252,79 +244,6 @@ def test_the_policy_is_in_force(tab: Any, file: Path) -> None:
     assert refused and all(
         "Content Security Policy" in each or "TrustedHTML" in each or "Trusted" in each for each in refused
     )
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A bank in which every text, every name and every id is hostile, with one of 10 million characters."""
-    place = tmp_path_factory.mktemp("hostile")
-    name = "</script><img src=x onerror=window.broken=1>"
-    run, long = f"run {name}", HOSTILE + "x" * 10_000_000
-    with Bank.create(place / "bank", purpose=HOSTILE) as bank:
-        bank.append(
-            [
-                RunStarted(run=run, task=HOSTILE, task_id=name, model=name, ontology=name, executor=name),
-                StepTaken(run=run, index=1, reasoning=HOSTILE, code=HOSTILE, output=HOSTILE, error_code=name),
-                ToolCalled(run=run, tool=name, chars=5, arguments=HOSTILE, result=long, error_code=name, error=HOSTILE),
-                LmCalled(run=run, role="agent", model=name, request=HOSTILE, response=HOSTILE, error=HOSTILE),
-                RunFinished(run=run, outcome="failed", error_code=name, error=HOSTILE, answer=HOSTILE, sparql=HOSTILE),
-                RunJudged(
-                    run=run,
-                    purpose="learning",
-                    verdict="failure",
-                    judge=name,
-                    judge_version=name,
-                    kind="lm",
-                    reason=HOSTILE,
-                ),
-            ]
-        )
-        bank.append(list(hostile_items(run)))
-        with bank.as_of() as view:
-            write_page(bank, view, place / "page.html")
-    yield place / "page.html"
-
-
-def hostile_items(run: str) -> Iterator[Any]:
-    from rbank_es.events.items import Item
-
-    yield extraction(Item.make(HOSTILE, HOSTILE, desc=HOSTILE, tags=(HOSTILE,)))
-
-
-@pytest.mark.slow
-def test_hostile_text_is_shown_and_does_nothing(tab: Any, hostile: Path) -> None:
-    """In every text of the bank at once: no script of it runs, no image of it loads, nothing is turned around."""
-    tab.open(hostile, width=390)
-    for page in ("#/", "#/runs", "#/items"):
-        go(tab, page)
-        assert tab.eval("document.documentElement.scrollWidth") <= 390, page
-        assert not {"\u202e", "\u2028", "\0"} & set(text(tab, "body")), page
-    go(tab, "#/runs")
-    tab.eval("document.querySelector('main tbody a').click()")
-    tab.settle()
-    tab.eval("document.querySelectorAll('main details').forEach(each => { each.open = true })")
-    tab.settle()
-    assert "\\u202egnp.exe" in text(tab) and "\u202e" not in tab.eval("document.title")
-    assert "Show more of 10,000," in text(tab)
-    tab.eval(
-        "[...document.querySelectorAll('main button')].find(each => each.innerText.startsWith('Show more')).click()"
-    )
-    tab.settle()
-    assert tab.eval("Math.max(...[...document.querySelectorAll('pre')].map(each => each.textContent.length))") > 60_000
-    assert tab.eval("window.broken ?? 0") == 0
-    assert tab.eval("document.querySelectorAll('img, iframe, a:not([href^=\"#\"])').length") == 0
-    assert tab.eval("document.documentElement.scrollWidth") <= 390
-    assert (tab.complaints(), tab.requests()) == ([], [hostile.as_uri()])
-
-
-@pytest.mark.slow
-def test_an_empty_bank_opens_and_says_what_to_do(tab: Any, tmp_path: Path) -> None:
-    for name, events in (("empty", 0), ("one", 1)):
-        with Bank.create(tmp_path / name, purpose="x" if events else "") as bank, bank.as_of() as view:
-            write_page(bank, view, tmp_path / f"{name}.html")
-        tab.open(tmp_path / f"{name}.html", width=390)
-        assert "rbank-es import" in text(tab)
-        assert (tab.complaints(), tab.requests()) == ([], [(tmp_path / f"{name}.html").as_uri()])
 
 
 @pytest.mark.slow

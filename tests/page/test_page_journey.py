@@ -15,7 +15,6 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.events import RunFinished, RunStarted
 from rbank_es.limits import page_limits
-from rbank_es.page import write_page
 from rbank_es.page.exported_page import stops_of
 from tests.cli_runner import SAMPLE
 from tests.page.served_bank import served
@@ -100,11 +99,9 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
 
 @pytest.mark.parametrize("hand", [Mouse, Keyboard])
 def test_a_file_leads_from_a_bad_answer_to_the_day_before_it_was_learned(
-    tab: Any, bank: Bank, tmp_path: Path, hand: type[Mouse | Keyboard]
+    tab: Any, bank: Bank, sample_file: Path, hand: type[Mouse | Keyboard]
 ) -> None:
-    with bank.as_of() as view:
-        write_page(bank, view, tmp_path / "page.html")
-    tab.open(tmp_path / "page.html", width=1400)
+    tab.open(sample_file, width=1400)
     person = hand(tab)
     to_the_lesson(tab, person, lambda: None)
     # Of single runs and items the file has no past: the lists of the day before it has.
@@ -115,7 +112,7 @@ def test_a_file_leads_from_a_bad_answer_to_the_day_before_it_was_learned(
     assert tab.shows("This file holds this as of its newest position alone")
     person.follow("Items")
     the_bank_is_without_it(tab, bank)
-    assert (tab.complaints(), tab.requests()) == ([], [(tmp_path / "page.html").as_uri()])
+    assert (tab.complaints(), tab.requests()) == ([], [sample_file.as_uri()])
 
 
 @pytest.mark.parametrize("hand", [Mouse, Keyboard])

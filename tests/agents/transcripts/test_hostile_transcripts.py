@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 
@@ -18,12 +18,6 @@ from rbank_es.limits.transcript_limits import TRANSCRIPT_TEXT_CHARS
 from tests.agents.transcripts.sessions import Fields, Turn, claude_lines, codex_lines, transcript_runs, write
 
 LINES = claude_lines([Turn(0, (1, 0), False, False), Turn(1, (0,), False, False)])
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with Bank.create(str(tmp_path / "bank")) as made:
-        yield made
 
 
 def changed(**fields: object) -> list[Fields]:

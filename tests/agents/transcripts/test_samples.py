@@ -1,6 +1,5 @@
 """What a good reader says of each sample of a transcript, on the value and in a bank."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +21,6 @@ LEGACY, PAGINATED, FORKED, RESUMED = (
     for end in ("000000000001", "-000000000002", "000000000003", "0000000000aa")
 )
 TRIAL = SAMPLES / "atif/shop-fix__abc1234"
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with Bank.create(str(tmp_path / "bank")) as made:
-        yield made
 
 
 def verdict(run: object) -> str | None:
