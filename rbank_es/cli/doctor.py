@@ -40,6 +40,7 @@ TIMES = {
 @click.option("--api-base", metavar="URL", help="The address of your own model server.")
 @click.option("--lm-arg", "lm_args", metavar="K=V", multiple=True, help="A parameter of the model.")
 @click.option("--iterations", type=click.IntRange(1), help="Steps of a task, for the estimate of its time and cost.")
+@click.option("--seconds", type=click.FloatRange(1), help="With --lm: for all its calls together; default: 120.")
 @click.option("--dry-run", is_flag=True, help="With --lm: show the calls, and make none.")
 @click.pass_context
 def doctor(
@@ -50,6 +51,7 @@ def doctor(
     api_base: str | None,
     lm_args: tuple[str, ...],
     iterations: int | None,
+    seconds: float | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -63,18 +65,23 @@ def doctor(
 
     --lm: whether a model is reached, what its server keeps (bounds, stop, JSON by schema, tools), which forms of reply
     the model keeps, how fast it is, and what follows: the executor, the options, the time and cost of a task, and the
-    command to run next. The calls are shown before they are made. Exit code 1: no run of it would get anywhere.
+    command to run next. The calls are shown before they are made, and end within --seconds: those that don't fit are
+    left out, and named. Exit code 1: no run of it would get anywhere.
     """
-    if lm is None and (api_base or lm_args or iterations or dry_run):
-        raise BadInput("--api-base, --lm-arg, --iterations and --dry-run are about a model: name it with --lm")
+    if lm is None and (api_base or lm_args or iterations or seconds or dry_run):
+        raise BadInput(
+            "--api-base, --lm-arg, --iterations, --seconds and --dry-run are about a model: name it with --lm"
+        )
     if sum((hooks, warm, lm is not None)) > 1:
         raise BadInput("--hooks, --warm and --lm check different things: give one of them")
     if lm is not None:
         from rbank_es.cli.shared.model_doctor import examine_model
+        from rbank_es.limits import reply_limits
         from rbank_es.models.choice import LmChoice
 
         choice = LmChoice.parse(lm, api_base=api_base, arguments=lm_args)
-        good = examine_model(choice, iterations or limits.RUN_ITERATIONS, dry_run=dry_run, as_json=as_json)
+        within = seconds or reply_limits.DOCTOR_TIME_S
+        good = examine_model(choice, iterations or limits.RUN_ITERATIONS, within, dry_run=dry_run, as_json=as_json)
         context.exit(0 if good else 1)
     if hooks:
         _check_hooks(context, as_json)

@@ -39,15 +39,14 @@ GIVEN_TEXT_LEAST_CHARS = 400
 # The longest context that is believed, in tokens: no model reads as many.
 CONTEXT_TOKENS_MOST = 100_000_000
 # Tokens of a reply that tries a server, and of one that tries a form: enough to measure a speed, and for a step with
-# two sentences of thought or for one item. And those of their prompts at most, for the price that is said before.
-TRIED_REPLY_TOKENS = 64
-TRIED_FORM_TOKENS = 256
-TRIED_PROMPT_TOKENS = 700
-TRIED_FORM_PROMPT_TOKENS = 3_000
+# two sentences of thought or for one item. One part in so many of the bound is what a try is expected to take.
+TRIED_REPLY_TOKENS = 32
+TRIED_FORM_TOKENS = 192
+TRIED_EXPECTED_SHARE = 2
 # Characters of the reason why a form wasn't kept, as the doctor shows it: two lines of a terminal.
 TRIED_REASON_CHARS = 160
-# Seconds after which the doctor of a model makes no further call: what is known by then is enough to choose.
-DOCTOR_TIME_S = 600.0
+# Seconds of all calls of a model's doctor together, unless another number is given: as long as a person likes to wait.
+DOCTOR_TIME_S = 120
 # A reply ends early where it repeats a passage of at most so many characters so many times, to the letter, and over so
 # many characters: no table, program or list of triples does, and a ruler is shorter. Looked for after so many more.
 REPEATED_PERIOD_CHARS = 500

@@ -20,6 +20,7 @@ from rbank_es.events import RunFinished, RunStarted, StepTaken
 from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.limits import reply_limits
+from rbank_es.models.answer_bounds import run_within
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.lm_request import CUT, LmMessage, LmResponse
@@ -29,6 +30,7 @@ from rbank_es.models.parameters import BY_SCHEMA, takes_no_bounds
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
 from rbank_es.models.tool_support import calls_tools
+from rbank_es.models.try_time import TryTime
 
 if TYPE_CHECKING:
     from rbank_es.executors.executor import RunResult
@@ -50,14 +52,16 @@ _UNREAD = frozenset({"unreadable", "no_code", "syntax"})
 """Faults of a step whose reply didn't keep the form."""
 
 
-def try_forms(model: Model, choice: LmChoice, traits: ServerTraits) -> Iterator[Tried]:
+def try_forms(model: Model, choice: LmChoice, traits: ServerTraits, time_of_all: TryTime) -> Iterator[Tried]:
     """Try each of `forms_of` with one call, as it is asked at a server of these traits; yield whether it was kept.
 
     Raises `LmFailed` if a call shows that no other can succeed.
     """
     for name in forms_of(traits):
+        if not time_of_all.fits(name, traits):
+            continue
         with Bank.create("memory:") as bank:
-            once = _Once(model, [_NOTE] if name == "forced" else [])
+            once = _Once(model, [_NOTE] if name == "forced" else [], time_of_all)
             choices: dict[Role, LmChoice] = {role: _short(choice, role, traits) for role in _ROLES}
             with Lms(bank, _RUN, choices, servers=(traits,), model_for=partial(_given, once)) as lms:
                 try:
@@ -90,8 +94,9 @@ class _Once:
     `answer` or `failure` is the outcome of that one call.
     """
 
-    def __init__(self, model: Model, replies: list[str]) -> None:
+    def __init__(self, model: Model, replies: list[str], time_of_all: TryTime) -> None:
         self._model, self._replies, self._asked = model, [*replies], False
+        self._time = time_of_all
         self.asked_again = False
         self.answer: ModelAnswer | None = None
         self.failure: LmFailed | None = None
@@ -113,7 +118,7 @@ class _Once:
     def _tried(self, attempt: Try) -> ModelAnswer:
         began = time.monotonic()
         try:
-            self.answer = attempt()
+            self.answer = run_within(self._time.left_s, attempt)
         except LmFailed as failure:
             self.failure = failure
         except RetryableFailure as turned:
@@ -127,7 +132,7 @@ class _Once:
     def close(self) -> None:
         """Do nothing, because several forms share the model."""
 
-    def finding(self, name: str, kept: bool, words: str) -> Tried:
+    def finding(self, name: str, kept: bool | None, words: str) -> Tried:
         """Return what the call showed. Raises its failure if no other call can succeed."""
         if self.failure is not None:
             if self.failure.code in STOPPING:
@@ -138,16 +143,22 @@ class _Once:
         if self.answer is None:
             return Tried(name=name, kept=None, detail="no call was made")
         usage = self.answer.response.usage
-        # The bound of a short try cut it: with more room it might have been whole.
-        cut = self.answer.response.finish_reason in CUT and not kept
+        if self.answer.response.finish_reason in CUT and not kept and _begun(self.answer.response.text):
+            # With more room it might have been whole.
+            kept, words = None, "its reply was begun in the form, and cut by the bound of a short try"
         return Tried(
             name=name,
-            kept=None if cut else kept,
+            kept=kept,
             detail=words,
             tokens_in=usage.get("input_tokens"),
             tokens_out=usage.get("output_tokens"),
             duration_s=self.duration_s,
         )
+
+
+def _begun(reply: str) -> bool:
+    """Return whether the beginning of a reply is one of the form, or thoughts before it."""
+    return reply.lstrip().startswith(("[[", "{", "<think"))
 
 
 # ---------------------------------------------------------------- steps
@@ -159,9 +170,7 @@ def _try_step(bank: Bank, lms: Lms, once: _Once) -> tuple[bool, str]:
 
 
 def _try_guide(bank: Bank, lms: Lms, once: _Once) -> tuple[bool, str]:
-    from rbank_es.loop.guide_run import QUESTION
-
-    _executed(bank, lms, "scratchpad", QUESTION)
+    _executed(bank, lms, "scratchpad", _TASK)
     return _of_step(bank)
 
 

@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.events.server_traits import ServerTraits
+from rbank_es.limits import reply_limits
 
 FORMS = {
     "step": "a step with one call of a tool, as react asks for it",
-    "guide": "a step with code, toward a guide, as scratchpad and rlm ask for it",
+    "guide": "a step with code, as guides, scratchpad and rlm ask for it",
     "forced": "an answer that is asked for when the steps are used up",
     "judge": "a judgment of a run",
     "extractor": "items drawn from a run",
@@ -20,6 +21,20 @@ FORMS = {
 """The forms of replies, by the name under which `ServerTraits.forms` has them."""
 
 _TOOLS = "a call of a tool by the chat protocol, unless the server says whether it has them"
+
+_PROMPT_TOKENS = {
+    "bound": 230,
+    "other_bound": 230,
+    "stop": 35,
+    "json_schema": 45,
+    "step": 880,
+    "guide": 850,
+    "judge": 580,
+    "extractor": 870,
+    "forced": 500,
+    "tools": 250,
+}
+"""Tokens of the prompt of each try: as counted with two models' tokens, of the one that needs more."""
 
 _CACHING = ("llama.cpp", "vLLM")
 """Servers that keep the beginning of a prompt: of each later step they read only what is new."""
@@ -39,6 +54,18 @@ def forms_of(traits: ServerTraits) -> dict[str, str]:
     return {**FORMS, **({"tools": _TOOLS} if traits.tools is None else {})}
 
 
+def most_tokens(name: str) -> tuple[int, int]:
+    """Return how many tokens of prompt and of reply a try takes at most."""
+    reply = reply_limits.TRIED_FORM_TOKENS if name in (*FORMS, "tools") else reply_limits.TRIED_REPLY_TOKENS
+    return _PROMPT_TOKENS[name], reply
+
+
+def expected_s(name: str, traits: ServerTraits) -> float | None:
+    """Return the seconds that a try is expected to take at the speed that was measured; None if none was."""
+    prompt, reply = most_tokens(name)
+    return _call_s(traits, prompt, reply // reply_limits.TRIED_EXPECTED_SHARE)
+
+
 class Tried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One call of the doctor's. `kept` says whether what it tried holds; None: it can't be told from this call."""
 
@@ -51,15 +78,18 @@ class Tried(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ModelFindings(Struct, frozen=True, kw_only=True):
-    """What was found of a model. `failure` says why no call of it succeeds, if none does.
+    """What was found of a model within so many seconds. `failure` says why no call of it succeeds, if none does.
 
-    Prices are US dollars for a million tokens, None where nobody knows them.
+    `left_out` names the tries that would not have fit into the time. Prices are US dollars for a million tokens, None
+    where nobody knows them.
     """
 
     traits: ServerTraits
     address: str | None
     key: str
+    seconds: float
     tried: tuple[Tried, ...] = ()
+    left_out: tuple[str, ...] = ()
     failure: str = ""
     price_in: float | None = None
     price_out: float | None = None
@@ -109,7 +139,7 @@ def advice(found: ModelFindings, size: TaskSize, executors: Collection[str]) -> 
         )
     executor, why = _executor(traits, executors)
     options = _options(traits, size, executor)
-    told = [why, *_context_words(traits, size, executor), *_role_words(traits)]
+    told = [why, *_context_words(traits, size, executor), *_role_words(traits), *_left_out_words(found)]
     seconds, usd = _seconds(traits, size, executor), _usd(found, size, executor)
     told += [_cost_words(traits, size, seconds, usd)] if executor else []
     return Advice(
@@ -139,7 +169,7 @@ def _executor(traits: ServerTraits, executors: Collection[str]) -> tuple[str | N
     if traits.tools and "tools" in executors:
         return "tools", "Its server shows it tools by the chat protocol, so `tools` is worth a try."
     if step is None and code is None:
-        return "react", "Nobody tried whether it keeps the form of a step; `react` asks for least."
+        return "react", "Whether it keeps the form of a step isn't known; `react` asks for least."
     return None, (
         "It keeps the form of no step, so no run of it would get far: take a model with more parameters, or one that "
         "was tuned to follow instructions."
@@ -189,6 +219,19 @@ def _role_words(traits: ServerTraits) -> list[str]:
     if traits.bound is None and traits.tried_on is not None:
         told.append("Its server keeps no bound on a reply: one that doesn't end is left after the time for an answer.")
     return told
+
+
+def _left_out_words(found: ModelFindings) -> list[str]:
+    if not found.left_out:
+        return []
+    tries = forms_of(found.traits)
+    names = "; ".join(tries.get(name, name) for name in found.left_out)
+    more = sum(expected_s(name, found.traits) or 0.0 for name in found.left_out)
+    # Twice, because a reply may be as long as its bound.
+    enough = -(-round(found.seconds + more * reply_limits.TRIED_EXPECTED_SHARE) // 60) * 60
+    return [
+        f"{found.seconds:g} s were not enough to try all, so this isn't known: {names}. --seconds {enough} would be."
+    ]
 
 
 # ---------------------------------------------------------------- what a task costs

@@ -24,6 +24,7 @@ from rbank_es.models.model_call import STOPPING, UNREADABLE, RetryableFailure, f
 from rbank_es.models.model_findings import Tried
 from rbank_es.models.openai_model import ADDRESS, OpenAiModel, read_completion, refusal
 from rbank_es.models.server_http import connection_failures
+from rbank_es.models.try_time import TryTime
 
 if TYPE_CHECKING:
     import httpx
@@ -37,7 +38,7 @@ TRIES = {
 """The tries of a server, in their order, with what each asks for."""
 
 _SEA = "The sea lay flat under a grey sky, and no ship was to be seen from the gallery of the light. "
-_LONG = f"{_SEA * 24}\n\nCount from one to one hundred in words, one number a line."
+_LONG = f"{_SEA * 8}\n\nCount from one to one hundred in words, one number a line."
 _SCHEMA = {
     "type": "object",
     "properties": {"legs": {"type": "integer"}},
@@ -60,19 +61,25 @@ class _Reply(NamedTuple):
         return found
 
 
-def try_server(model: OpenAiModel, choice: LmChoice, traits: ServerTraits) -> Iterator[tuple[Tried, ServerTraits]]:
+def try_server(
+    model: OpenAiModel, choice: LmChoice, traits: ServerTraits, time_of_all: TryTime
+) -> Iterator[tuple[Tried, ServerTraits]]:
     """Make the tries, and yield each with the traits as they are known then.
 
     Raises `LmFailed` if the first one shows that no other can succeed: an unreachable server, a wrong key or model.
     """
-    asking = _Asking(model, choice)
+    asking = _Asking(model, choice, time_of_all)
     for name in ("bound", "other_bound"):
+        if not time_of_all.fits(name, traits):
+            break
         bound: Bound = _bounds(choice)[name == "other_bound"]
         tried, traits = asking.bound(name, bound, traits)
         yield tried, traits
         if tried.kept:
             break
     for name in (each for each in TRIES if each not in ("bound", "other_bound")):
+        if not time_of_all.fits(name, traits):
+            continue
         tried = asking.tried(name, traits)
         yield tried, (traits := _with(traits, name, tried.kept))
 
@@ -89,8 +96,8 @@ def _with(traits: ServerTraits, name: str, kept: bool | None) -> ServerTraits:
 class _Asking:
     """The tries of one server. `bound` is the parameter that bounds its replies, once it is known."""
 
-    def __init__(self, model: OpenAiModel, choice: LmChoice) -> None:
-        self._model, self._choice = model, choice
+    def __init__(self, model: OpenAiModel, choice: LmChoice, time_of_all: TryTime) -> None:
+        self._model, self._choice, self._time = model, choice, time_of_all
         self._url = f"{(address_of(choice) or ADDRESS).rstrip('/')}/chat/completions"
         self._name = openai_name(choice) or choice.model
         self._bound: str | None = None
@@ -124,7 +131,8 @@ class _Asking:
         sent = json.dumps({**body, **bound, **parameters}).encode()
         began = time.monotonic()
         try:
-            return run_within(self._choice.timeout_s, lambda: _once(self._model.client, self._url, sent, began))
+            within = min(self._choice.timeout_s, self._time.left_s)
+            return run_within(within, lambda: _once(self._model.client, self._url, sent, began))
         except LmFailed as failure:
             if failure.code in STOPPING:
                 raise

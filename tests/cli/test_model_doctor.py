@@ -16,9 +16,10 @@ from rbank_es.cli import main
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.limits import reply_limits
 from rbank_es.models.choice import LmChoice
-from rbank_es.models.model_findings import FORMS, ModelFindings, TaskSize, advice, forms_of
+from rbank_es.models.model_findings import FORMS, ModelFindings, TaskSize, advice, forms_of, most_tokens
 from rbank_es.models.scripted_model import rendered
 from rbank_es.models.server_look import known_traits
+from rbank_es.models.try_time import TryTime
 from tests import cli_runner
 from tests.models import openai_server as says
 from tests.models.openai_server import Reply, openai_server
@@ -105,16 +106,23 @@ def test_a_model_that_keeps_all_is_told_what_fits_and_what_to_run_next(capfd: py
     assert found["advice"]["command"].startswith("rbank-es run ./trial --ont lights")
 
 
-def test_a_short_try_that_its_bound_cut_decides_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("reply", "kept"), [("[[ ## next_thought ## ]]\nI think", None), ("<think>So", None), ("The sea is wide", False)]
+)
+def test_a_short_try_that_its_bound_cut_decides_nothing_but_of_prose(
+    reply: str, kept: bool | None, capfd: pytest.CaptureFixture[str]
+) -> None:
     def cut(body: dict[str, Any]) -> Reply:
         if "[[ ## " not in str(body["messages"]):
             return good(body)
-        choice = {"index": 0, "message": {"role": "assistant", "content": "I think"}, "finish_reason": "length"}
+        choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "length"}
         return says.says(says.completion(None, choices=[choice]), says.JSON)
 
     with openai_server(cut, props=TOOLLESS) as server:
         _, out = doctor(server.url, capfd, "--json")
-    assert json.loads(out)["findings"]["traits"].get("forms", {}).get("step") is None
+    found = json.loads(out)
+    assert found["findings"]["traits"].get("forms", {}).get("step") is kept
+    assert ("isn't known" in found["advice"]["sentences"][0]) == (kept is None)
 
 
 @pytest.mark.slow
@@ -161,13 +169,44 @@ def test_a_server_that_is_not_there_costs_no_call(capfd: pytest.CaptureFixture[s
     assert code == 1 and "can't be reached" in out and "calls of the model" not in out
 
 
-def test_no_more_calls_are_made_when_the_time_is_over(
+def test_what_does_not_fit_into_the_time_is_left_out_and_named(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rbank_es.limits.reply_limits.DOCTOR_TIME_S", 0.0)
-    with openai_server(good) as server:
-        _, out = doctor(server.url, capfd)
-    assert len(server.requests) == 1 and "no further call is made" in out
+    monkeypatch.setattr("rbank_es.models.try_time.expected_s", lambda name, traits: 7.0 if name == "judge" else 0.5)
+    monkeypatch.setattr("rbank_es.models.model_findings.expected_s", lambda name, traits: 7.0)
+    with openai_server(good, props=TOOLLESS) as server:
+        _, out = doctor(server.url, capfd, "--seconds", "6.9")
+    words = " ".join(out.split())
+    assert "They end within 6.9 s" in words and "left out, because they don't fit: judge" in words
+    assert "6.9 s were not enough to try all" in words and "a judgment of a run. --seconds 60 would be." in words
+    assert not any("suspicions" in str(body["messages"]) for body in server.requests)
+
+
+def test_no_call_takes_longer_than_the_time_of_all(capfd: pytest.CaptureFixture[str]) -> None:
+    def endless(body: dict[str, Any]) -> Reply:
+        return says.streamed(*(f"{number} " for number in range(10_000)), pause_s=0.05)
+
+    with openai_server(endless, props=TOOLLESS) as server:
+        code, out = doctor(server.url, capfd, "--seconds", "1")
+    assert (
+        len(server.requests) == 1
+        and "gave no answer within" in out
+        and "--seconds 60 would be" in " ".join(out.split())
+    )
+
+
+@given(left=st.floats(0, 500), read=st.floats(0.1, 1e4), written=st.floats(0.1, 1e4))
+def test_the_forecast_of_the_tries_is_what_then_fits(left: float, read: float, written: float) -> None:
+    now = 0.0
+    time_of_all = TryTime(left, lambda: now)
+    traits = ServerTraits(model="m", read_tokens_s=read, written_tokens_s=written)
+    forecast = dict(time_of_all.forecast(FORMS, traits))
+    begun = list[str]()
+    for name in FORMS:
+        if time_of_all.fits(name, traits):
+            begun.append(name)
+            now += forecast.get(name, 1e9)
+    assert begun == [*forecast] and {*begun, *time_of_all.left_out} == set(FORMS) and now <= left + 0.1
 
 
 @pytest.mark.parametrize("wrong", [["--dry-run"], ["--lm", "script:x.toml"], ["--lm", "gpt-4.1", "--hooks"]])
@@ -194,6 +233,8 @@ FOUND = st.builds(
     traits=TRAITS,
     address=st.sampled_from([None, "http://127.0.0.1:8080/v1"]),
     key=st.just("none is needed"),
+    seconds=st.floats(1, 1e6),
+    left_out=st.lists(st.sampled_from([*FORMS, "stop"])).map(tuple),
     failure=st.sampled_from(["", "it can't be reached"]),
     price_in=RATES,
     price_out=RATES,
@@ -229,7 +270,7 @@ def test_advice_names_what_is_there_and_a_command_that_a_shell_reads(
     ],
 )
 def test_what_follows_from_a_finding(traits: dict[str, Any], executor: str | None, words: str) -> None:
-    found = ModelFindings(traits=ServerTraits(model="openai/local", **traits), address=None, key="")
+    found = ModelFindings(traits=ServerTraits(model="openai/local", **traits), address=None, key="", seconds=120)
     made = advice(found, SIZE, EXECUTORS)
     assert made.executor == executor and words in " ".join(made.sentences)
 
@@ -244,7 +285,7 @@ def test_the_command_to_run_next_is_one_that_run_takes(tmp_path: Path, context: 
         read_tokens_s=9.0,
         written_tokens_s=3.0,
     )
-    found = ModelFindings(traits=traits, address="http://127.0.0.1:9/v1", key="")
+    found = ModelFindings(traits=traits, address="http://127.0.0.1:9/v1", key="", seconds=120)
     command = shlex.split(advice(found, SIZE, ("react",)).command)
     done = cli_runner.run(*command[1:], "--dry-run", "--json", cwd=tmp_path)
     assert done.json["settings"]["executor"] == "react"
@@ -255,3 +296,13 @@ def test_the_calls_are_at_most_fifteen_whatever_the_server_says() -> None:
 
     assert len(TRIES) + len(forms_of(ServerTraits(model="m"))) <= 15
     assert reply_limits.TRIED_FORM_TOKENS <= reply_limits.AGENT_REPLY_TOKENS
+
+
+def test_the_prompts_of_the_tries_are_as_long_as_is_said_of_them(capfd: pytest.CaptureFixture[str]) -> None:
+    with openai_server(good, props=TOOLLESS) as server:
+        _, out = doctor(server.url, capfd, "--json")
+    tried = [each["name"] for each in json.loads(out)["findings"]["tried"]]
+    for name, body in zip(tried, server.requests, strict=True):
+        chars = sum(len(str(each["content"])) for each in body["messages"]) + len(json.dumps(body.get("tools") or ""))
+        # Models have 3 to 5 characters a token; headers in brackets have fewer.
+        assert most_tokens(name)[0] * 2 < chars + 60 and chars < most_tokens(name)[0] * 5, name

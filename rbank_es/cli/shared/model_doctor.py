@@ -14,8 +14,8 @@ import msgspec
 from rbank_es.cli.shared.output import echo, echo_command, echo_fields, echo_heading, echo_json, echo_paragraph, styled
 from rbank_es.errors import BadInput, LmFailed, MissingExtra
 from rbank_es.events.readable_text import count, safe_line
-from rbank_es.limits import reply_limits
-from rbank_es.models.model_findings import Advice, ModelFindings, TaskSize, Tried, advice, forms_of
+from rbank_es.models.model_findings import Advice, ModelFindings, TaskSize, Tried, advice, forms_of, most_tokens
+from rbank_es.models.try_time import TryTime
 
 if TYPE_CHECKING:
     from rbank_es.events.server_traits import ServerTraits
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 _PRICED_TOKENS = 1_000_000
 
 
-def examine_model(choice: LmChoice, steps: int, *, dry_run: bool, as_json: bool) -> bool:
-    """Try a model and print the findings and what follows. Return whether a run of it can get anywhere.
+def examine_model(choice: LmChoice, steps: int, seconds: float, *, dry_run: bool, as_json: bool) -> bool:
+    """Try a model, and print the findings and what follows. Return whether a run of it can get anywhere.
+
+    All calls together take so many seconds at most; those that would not fit are left out, which is said.
 
     With `dry_run` nothing but the look at its server is made, which calls no model.
     """
@@ -35,25 +37,29 @@ def examine_model(choice: LmChoice, steps: int, *, dry_run: bool, as_json: bool)
     if choice.scripted:
         raise BadInput("a script answers what it was written to: there is nothing to try; name a model")
     said = look(choice)
-    found = _begun(choice, traits_of(choice, said), said)
+    found = _begun(choice, traits_of(choice, said), said, seconds)
     planned = {} if found.failure else _planned(choice, found.traits)
     if not as_json:
         _print_plan(found, planned)
     if dry_run or not planned:
         return _ended(found, None if dry_run else _advised(choice, found, steps), planned, as_json=as_json)
-    for made in _tries(choice, found):
+    spent = TryTime(seconds)
+    for made in _tries(choice, found, spent):
         found = made
         # At once, because a person may have seen enough, and leave.
         keep(choice, found.traits)
         if not as_json and found.tried:
             _print_tried(found.tried[-1])
+            if len(found.tried) == 1:
+                _print_forecast(found, planned, spent)
+    found = msgspec.structs.replace(found, left_out=tuple(spent.left_out))
     return _ended(found, _advised(choice, found, steps), planned, as_json=as_json)
 
 
 # ---------------------------------------------------------------- before a call
 
 
-def _begun(choice: LmChoice, traits: ServerTraits, said: ServerWord) -> ModelFindings:
+def _begun(choice: LmChoice, traits: ServerTraits, said: ServerWord, seconds: float) -> ModelFindings:
     """Return what is known before a call: the address, the key, and why no call would succeed."""
     from rbank_es.models.live_model import address_of, require_key
 
@@ -70,6 +76,7 @@ def _begun(choice: LmChoice, traits: ServerTraits, said: ServerWord) -> ModelFin
         traits=traits,
         address=address_of(choice),
         key=key,
+        seconds=seconds,
         failure=failure,
         price_in=price_in,
         price_out=price_out,
@@ -109,49 +116,44 @@ def _planned(choice: LmChoice, traits: ServerTraits) -> dict[str, str]:
 def _most_usd(found: ModelFindings, planned: dict[str, str]) -> float | None:
     if found.price_in is None or found.price_out is None:
         return None
-    forms = sum(name in forms_of(found.traits) for name in planned)
-    read = forms * reply_limits.TRIED_FORM_PROMPT_TOKENS + (len(planned) - forms) * reply_limits.TRIED_PROMPT_TOKENS
-    written = forms * reply_limits.TRIED_FORM_TOKENS + (len(planned) - forms) * reply_limits.TRIED_REPLY_TOKENS
-    return (read * found.price_in + written * found.price_out) / _PRICED_TOKENS
+    tokens = [most_tokens(name) for name in planned]
+    return sum(read * found.price_in + written * found.price_out for read, written in tokens) / _PRICED_TOKENS
 
 
 # ---------------------------------------------------------------- the calls
 
 
-def _tries(choice: LmChoice, found: ModelFindings) -> Iterator[ModelFindings]:
+def _tries(choice: LmChoice, found: ModelFindings, spent: TryTime) -> Iterator[ModelFindings]:
     """Make the calls, and yield what is known behind each. A failure that every other call would meet ends them."""
     from rbank_es.models.live_model import live_model
 
-    ends = time.monotonic() + reply_limits.DOCTOR_TIME_S
     try:
         model: Any = live_model(choice)
     except (LmFailed, MissingExtra) as missing:
         yield msgspec.structs.replace(found, failure=str(missing))
         return
     try:
-        for tried, traits in _outcomes(model, choice, found.traits):
+        for tried, traits in _outcomes(model, choice, found.traits, spent):
             made = msgspec.structs.replace(traits, tried_on=time.strftime("%Y-%m-%d", time.gmtime()))
             found = msgspec.structs.replace(found, traits=made, tried=(*found.tried, tried))
             yield found
-            if time.monotonic() > ends:
-                over = f"{reply_limits.DOCTOR_TIME_S:,.0f} s are over: no further call is made"
-                yield msgspec.structs.replace(found, tried=(*found.tried, Tried(name="time", kept=None, detail=over)))
-                break
     except LmFailed as failure:
         yield msgspec.structs.replace(found, failure=str(failure), tried=())
     finally:
         model.close()
 
 
-def _outcomes(model: Any, choice: LmChoice, traits: ServerTraits) -> Iterator[tuple[Tried, ServerTraits]]:
+def _outcomes(
+    model: Any, choice: LmChoice, traits: ServerTraits, spent: TryTime
+) -> Iterator[tuple[Tried, ServerTraits]]:
     from rbank_es.loop.form_tries import try_forms
     from rbank_es.models.live_model import openai_name
     from rbank_es.models.server_tries import try_server
 
     if openai_name(choice) is not None:
-        for tried, known in try_server(model, choice, traits):
+        for tried, known in try_server(model, choice, traits, spent):
             yield tried, (traits := known)
-    for tried in try_forms(model, choice, traits):
+    for tried in try_forms(model, choice, traits, spent):
         if tried.kept is not None:
             forms = {**traits.forms, tried.name: tried.kept}
             found = {"tools": tried.kept} if tried.name == "tools" else {"forms": forms}
@@ -223,7 +225,18 @@ def _print_plan(found: ModelFindings, planned: dict[str, str]) -> None:
     usd = _most_usd(found, planned)
     price = "their price is unknown" if usd is None else f"they cost at most about {usd:.2g} USD"
     price = "they cost no money" if on_this_machine(found.address) else price
-    echo_paragraph(f"Each is made once, and recorded nowhere; {price}.")
+    echo_paragraph(f"Each is made once, and recorded nowhere; {price}. They end within {found.seconds:g} s.")
+
+
+def _print_forecast(found: ModelFindings, planned: dict[str, str], spent: TryTime) -> None:
+    """Say how long the other calls will take, as far as the first one showed a speed."""
+    if found.traits.read_tokens_s is None or not found.tried[0].kept:
+        return
+    others = [name for name in planned if name not in ("bound", "other_bound")]
+    fits = dict(spent.forecast(others, found.traits))
+    left_out = ", ".join(name for name in others if name not in fits)
+    without = f"; left out, because they don't fit: {left_out}" if left_out else ""
+    echo(f"{'':9}the other {count(len(fits), 'call')} take about {sum(fits.values()):,.0f} s{without}")
 
 
 def _print_tried(tried: Tried) -> None:
