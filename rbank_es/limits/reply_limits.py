@@ -38,10 +38,12 @@ ESTIMATE_LEAST_SHARE = 2
 GIVEN_TEXT_LEAST_CHARS = 400
 # The longest context that is believed, in tokens: no model reads as many.
 CONTEXT_TOKENS_MOST = 100_000_000
-# Tokens of a reply that tries a server, and of one that tries a form: enough to measure a speed, and for a step with
-# two sentences of thought or for one item. One part in so many of the bound is what a try is expected to take.
+# Tokens of a reply that tries a server, of one that tries a form, and of a judgment: enough to measure a speed, for a
+# step with two sentences of thought or for one item, and for a word with two sentences. One part in so many of the
+# bound is what a try is expected to take.
 TRIED_REPLY_TOKENS = 32
 TRIED_FORM_TOKENS = 192
+TRIED_JUDGE_TOKENS = 96
 TRIED_EXPECTED_SHARE = 2
 # Characters of the reason why a form wasn't kept, as the doctor shows it: two lines of a terminal.
 TRIED_REASON_CHARS = 160

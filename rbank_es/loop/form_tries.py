@@ -25,7 +25,7 @@ from rbank_es.models.choice import LmChoice
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.lm_request import CUT, LmMessage, LmResponse
 from rbank_es.models.model_call import STOPPING, Model, ModelAnswer, Question, RetryableFailure, Try, failed
-from rbank_es.models.model_findings import Tried, forms_of
+from rbank_es.models.model_findings import Tried, forms_of, most_tokens
 from rbank_es.models.parameters import BY_SCHEMA, takes_no_bounds
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
@@ -62,7 +62,8 @@ def try_forms(model: Model, choice: LmChoice, traits: ServerTraits, time_of_all:
             continue
         with Bank.create("memory:") as bank:
             once = _Once(model, [_NOTE] if name == "forced" else [], time_of_all)
-            choices: dict[Role, LmChoice] = {role: _short(choice, role, traits) for role in _ROLES}
+            most = most_tokens(name)[1]
+            choices: dict[Role, LmChoice] = {role: _short(choice, role, traits, most) for role in _ROLES}
             with Lms(bank, _RUN, choices, servers=(traits,), model_for=partial(_given, once)) as lms:
                 try:
                     kept, words = _TRIES[name](bank, lms, once)
@@ -76,13 +77,13 @@ def _given(once: _Once, role: Role, choice: LmChoice) -> Model:
     return once
 
 
-def _short(choice: LmChoice, role: Role, traits: ServerTraits) -> LmChoice:
+def _short(choice: LmChoice, role: Role, traits: ServerTraits, most_tokens: int) -> LmChoice:
     """Return the choice with the bounds of a short try, and with JSON by schema where runs use it."""
     if role != "agent" and traits.json_schema:
         choice = msgspec.structs.replace(choice, arguments={**choice.arguments, **BY_SCHEMA})
     if takes_no_bounds(choice.model):
         return choice
-    most = {"max_tokens": reply_limits.TRIED_FORM_TOKENS}
+    most = {"max_tokens": most_tokens}
     bounds = {name: value for name, value in reply_bounds(choice, role).items() if name != "max_completion_tokens"}
     connection = {name: value for name, value in choice.arguments.items() if name not in choice.parameters}
     return msgspec.structs.replace(choice, arguments={**connection, **bounds, **most})

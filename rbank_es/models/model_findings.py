@@ -23,10 +23,10 @@ FORMS = {
 _TOOLS = "a call of a tool by the chat protocol, unless the server says whether it has them"
 
 _PROMPT_TOKENS = {
-    "bound": 230,
-    "other_bound": 230,
-    "stop": 35,
-    "json_schema": 45,
+    "bound": 260,
+    "other_bound": 260,
+    "stop": 60,
+    "json_schema": 65,
     "step": 880,
     "guide": 850,
     "judge": 580,
@@ -56,7 +56,10 @@ def forms_of(traits: ServerTraits) -> dict[str, str]:
 
 def most_tokens(name: str) -> tuple[int, int]:
     """Return how many tokens of prompt and of reply a try takes at most."""
-    reply = reply_limits.TRIED_FORM_TOKENS if name in (*FORMS, "tools") else reply_limits.TRIED_REPLY_TOKENS
+    if name == "judge":
+        reply = reply_limits.TRIED_JUDGE_TOKENS
+    else:
+        reply = reply_limits.TRIED_FORM_TOKENS if name in (*FORMS, "tools") else reply_limits.TRIED_REPLY_TOKENS
     return _PROMPT_TOKENS[name], reply
 
 

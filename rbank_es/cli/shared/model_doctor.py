@@ -52,7 +52,9 @@ def examine_model(choice: LmChoice, steps: int, seconds: float, *, dry_run: bool
             _print_tried(found.tried[-1])
             if len(found.tried) == 1:
                 _print_forecast(found, planned, spent)
-    found = msgspec.structs.replace(found, left_out=tuple(spent.left_out))
+    # The try under which the time ended decided nothing either.
+    ended = [each.name for each in found.tried[-1:] if each.kept is None and not spent.left_s]
+    found = msgspec.structs.replace(found, left_out=(*ended, *spent.left_out))
     return _ended(found, _advised(choice, found, steps), planned, as_json=as_json)
 
 
