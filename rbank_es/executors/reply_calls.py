@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from inspect import signature
 from typing import Any, NamedTuple
 
 from rbank_es import limits
 from rbank_es.executors.tool_call import SUBMIT, binds, named_call, plain_arguments
 from rbank_es.models.agent_forms import fields_in
-from rbank_es.models.lm_request import LmResponse
+from rbank_es.models.lm_request import CUT, LmResponse
 from rbank_es.models.reply_syntax import TWICE, ReplyValue, values_in
 
 _AROUND = re.compile(r"</?tool_calls?>|<\|python_tag\|>|\[TOOL_CALLS\]|```\w*|[\s,;\[\]]+")
@@ -41,7 +42,19 @@ def calls_of(response: LmResponse, functions: Functions) -> list[Call]:
     """
     parts = [part for part in response.message.parts if part.get("type") == "tool_call"]
     calls = [_call_of(part) for part in parts] or _written_calls(response.text, {*functions, SUBMIT})
-    return calls or _call_amid_words(response.text, functions)
+    if calls or (amid := _call_amid_words(response.text, functions)) is None:
+        return calls
+    return [amid] if binds(functions, amid.name, amid.arguments) else []
+
+
+def why_no_call(response: LmResponse, functions: Functions) -> str:
+    """Return why a reply has no call, in words for the agent."""
+    if response.finish_reason in CUT:
+        return "it was cut at its bound: be shorter"
+    amid = _call_amid_words(response.text, functions)
+    if amid is None or amid.name not in functions:
+        return "it calls no tool"
+    return f"it calls {amid.name} with other arguments than {', '.join(signature(functions[amid.name]).parameters)}"
 
 
 def _call_of(part: dict[str, Any]) -> Call:
@@ -66,15 +79,15 @@ def _mended(text: str) -> tuple[dict[str, Any], str]:
 _FIELDS = ("next_thought", "next_tool_name", "next_tool_args")
 
 
-def _call_amid_words(text: str, functions: Functions) -> list[Call]:
-    """Return the one call that a text makes in the forms of an agent's step, if it fits its tool; else nothing."""
+def _call_amid_words(text: str, functions: Functions) -> Call | None:
+    """Return the one call that a text makes in the forms of an agent's step, whether it fits its tool or not."""
     fields = fields_in(text, _FIELDS)
     others = {repr(call) for each in _objects_of(values_in(text)[0]) if (call := _written_call(each)) is not None}
     if not fields or len(others) > 1:
-        return []
+        return None
     given, wrong = _mended(fields["next_tool_args"])
     name, arguments = named_call(fields["next_tool_name"], plain_arguments(given), functions)
-    return [Call(name, arguments)] if not wrong and binds(functions, name, arguments) else []
+    return None if wrong else Call(name, arguments)
 
 
 def _written_calls(text: str, known: Collection[str]) -> list[Call]:

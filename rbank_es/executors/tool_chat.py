@@ -15,7 +15,7 @@ from rbank_es import limits as lim
 from rbank_es.errors import LmFailed
 from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
-from rbank_es.executors.reply_calls import Call, calls_of
+from rbank_es.executors.reply_calls import Call, calls_of, why_no_call
 from rbank_es.executors.run_step import Fault, RunStep, repeated_by
 from rbank_es.executors.shown_steps import advice, had_already
 from rbank_es.executors.sub_calls import sub_calls
@@ -23,7 +23,7 @@ from rbank_es.executors.tool_call import SUBMIT, CallOutcome, call_tool, failed_
 from rbank_es.executors.tool_schema import MANUAL_TOOL, SUBMIT_TOOL, call_schema, rare_tools, tool_schemas
 from rbank_es.limits import reply_limits
 from rbank_es.models.call_recorder import NO_WORD
-from rbank_es.models.lm_request import CUT, LmMessage, LmResponse, Tool
+from rbank_es.models.lm_request import LmMessage, LmResponse, Tool
 from rbank_es.sandbox.step_outcome import ERROR
 from rbank_es.system.text_cuts import cut, cut_middle
 
@@ -204,8 +204,7 @@ class _Conversation:
                 return _unreadable("", failure.message, "bad_response" if failure.code == NO_WORD else "unreadable")
             if calls_of(given, self._functions):
                 return given
-            cut = "it was cut at its bound: be shorter" if given.finish_reason in CUT else "it calls no tool"
-            return _unreadable(given.text, cut)
+            return _unreadable(given.text, why_no_call(given, self._functions))
 
         given: LmResponse | Unreadable
         given, self._left_out = ask_shortened(ask_with, self._left_out, len(self._turns), self._recorder.giving_way)
