@@ -67,6 +67,9 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 FIELDS = ("answer", "sparql", "evidence")
 
+EXAMPLE_ANSWER, EXAMPLE_QUERY = "(your answer, in words)", "SELECT ... (the query that finds it)"
+"""What stands in a submission that a prompt shows as an example. Small models hand it in as it is."""
+
 FINAL = "FINAL: "
 """The prefix of the output of a step that submitted; the submission as JSON follows."""
 
@@ -89,8 +92,10 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
         answer = _words(fields.get("answer"))
         if not answer.strip():
             raise SubmissionRefused("SUBMIT: the answer is empty; submit what you found, or say that it can't be told")
+        if answer.strip(" .()\n\"'").casefold() == EXAMPLE_ANSWER.strip("()"):
+            raise SubmissionRefused("SUBMIT: the answer is the example's; put what you found in its place")
         sparql = query_of(_words(fields.get("sparql")))
-        sparql = "" if means_nothing(sparql) else sparql
+        sparql = "" if means_nothing(sparql) or sparql == EXAMPLE_QUERY else sparql
         return cls(answer=answer, sparql=sparql, evidence=_evidence(fields.get("evidence")))
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es import limits
+from rbank_es.executors.executor import EXAMPLE_ANSWER, EXAMPLE_QUERY
 from rbank_es.executors.run_step import RunStep, repeated_by, stall_of
 from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.models.prompt import unmarked
@@ -26,8 +27,6 @@ _ENDS = {
 
 _READ = "Two steps are left: look at the rows that you found now, and SUBMIT in the last."
 """What it is told at the one before, while it has not seen its result."""
-
-_OWN_ANSWER, _OWN_QUERY = "(your answer, in words)", "SELECT ... (the query that finds it)"
 
 
 class StepForm(NamedTuple):
@@ -133,7 +132,7 @@ def unread_result(steps: Sequence[RunStep], tools: Toolbox) -> str | None:
 
 def submitting_call(tools: Toolbox) -> tuple[str, Mapping[str, Any]]:
     """Return the call that ends a run, with the latest query that found something."""
-    return SUBMIT, {"answer": _OWN_ANSWER, "sparql": tools.session.last_query or _OWN_QUERY, "evidence": []}
+    return SUBMIT, {"answer": EXAMPLE_ANSWER, "sparql": tools.session.last_query or EXAMPLE_QUERY, "evidence": []}
 
 
 def working_call(tools: Toolbox) -> tuple[str, Mapping[str, Any]] | None:

@@ -8,7 +8,15 @@ import pytest
 
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import RunBounds
-from rbank_es.executors.executor import EXECUTORS, RunLimits, Submission, executor_class, submitted_fields
+from rbank_es.executors.executor import (
+    EXAMPLE_ANSWER,
+    EXAMPLE_QUERY,
+    EXECUTORS,
+    RunLimits,
+    Submission,
+    executor_class,
+    submitted_fields,
+)
 from rbank_es.sandbox.step_outcome import SubmissionRefused
 from tests.sandbox.sandboxes import require_dspy
 
@@ -90,3 +98,11 @@ def test_any_other_text_in_the_place_of_a_query_stays(given: str) -> None:
 def test_a_submission_without_an_answer_is_refused(given: Any) -> None:
     with pytest.raises(SubmissionRefused, match="the answer is empty"):
         Submission.of(given)
+
+
+@pytest.mark.parametrize("answer", [EXAMPLE_ANSWER, "your answer, in words", " (Your answer, in words).\n"])
+def test_an_answer_that_is_the_words_of_the_example_is_refused(answer: str) -> None:
+    """A small model handed in the example of its last step as it stood, and it was accepted as its answer."""
+    with pytest.raises(SubmissionRefused, match="the answer is the example's"):
+        Submission.of({"answer": answer, "sparql": "SELECT ?a { ?a a b:C }"})
+    assert Submission.of({"answer": "12", "sparql": EXAMPLE_QUERY}).sparql == ""

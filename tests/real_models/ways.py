@@ -162,8 +162,11 @@ def _run(ways: Ways, executor: str) -> Ended:
 
 
 def _rerun(ways: Ways, executor: str) -> Ended:
-    with Bank.open(str(ways.folder / executor)) as opened:
-        began = any(True for _ in opened.events(types={"run_started"}))
+    place = ways.folder / executor
+    began = False
+    if place.exists():
+        with Bank.open(str(place)) as opened:
+            began = any(True for _ in opened.events(types={"run_started"}))
     if not began:
         # A model that takes no tool calls is refused before the first run.
         return Ended(f"rerun, {executor}", 0, 0.0, 0, "no run was begun", ())
