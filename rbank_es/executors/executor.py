@@ -19,7 +19,7 @@ from rbank_es.events import ContextBuilt, RunFinished, StepTaken
 from rbank_es.events.codec import encodable
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
-from rbank_es.executors.run_step import RunStep, stall_of
+from rbank_es.executors.run_step import EXAMPLE_ANSWER, EXAMPLE_QUERY, RunStep, stall_of
 from rbank_es.log.run_reader import read_run
 from rbank_es.models.prompt_parts import LAYERS_GIVING_WAY, GivingWay, PromptPart
 from rbank_es.models.reply_syntax import means_nothing, query_of
@@ -66,9 +66,6 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FIELDS = ("answer", "sparql", "evidence")
-
-EXAMPLE_ANSWER, EXAMPLE_QUERY = "(your answer, in words)", "SELECT ... (the query that finds it)"
-"""What stands in a submission that a prompt shows as an example. Small models hand it in as it is."""
 
 FINAL = "FINAL: "
 """The prefix of the output of a step that submitted; the submission as JSON follows."""

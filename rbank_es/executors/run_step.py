@@ -22,6 +22,9 @@ parsed, raised, found no sandbox, or lost its session (named by the cause); its 
 the tool returned an error.
 """
 
+EXAMPLE_ANSWER, EXAMPLE_QUERY = "(your answer, in words)", "SELECT ... (the query that finds it)"
+"""What stands in a submission that a prompt shows as an example. Small models hand it in as it is."""
+
 
 class RunStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step as it was recorded. `index` counts from 1.

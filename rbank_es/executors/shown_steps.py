@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es import limits
-from rbank_es.executors.executor import EXAMPLE_ANSWER, EXAMPLE_QUERY
-from rbank_es.executors.run_step import RunStep, repeated_by, stall_of
+from rbank_es.executors.run_step import EXAMPLE_ANSWER, EXAMPLE_QUERY, RunStep, repeated_by, stall_of
 from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.models.prompt import unmarked
 from rbank_es.models.scripted_model import rendered

@@ -36,8 +36,8 @@ _NO_SANDBOX = (
 _ENDS = {
     "forced_at_limit": "Allow more steps with --iterations N, or more of what was spent with --bound, or choose a "
     f"stronger model; {_PROMPTS}",
-    "stalled": "The model repeated itself, or never used a tool: choose a stronger model or another executor; "
-    f"{_PROMPTS}",
+    "stalled": "The model made one mistake or one call again and again, or used no tool: choose a stronger model or "
+    f"another executor, or longer replies if they were cut (--lm-arg max_tokens=N); {_PROMPTS}",
     "unreadable": f"The model doesn't keep to the form that is asked of it: {_PROMPTS}; choose a stronger model or "
     "another executor",
     "bound_spent": "Allow more with --bound NAME=N, or fewer rollouts",

@@ -9,14 +9,13 @@ import pytest
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import RunBounds
 from rbank_es.executors.executor import (
-    EXAMPLE_ANSWER,
-    EXAMPLE_QUERY,
     EXECUTORS,
     RunLimits,
     Submission,
     executor_class,
     submitted_fields,
 )
+from rbank_es.executors.run_step import EXAMPLE_ANSWER, EXAMPLE_QUERY
 from rbank_es.sandbox.step_outcome import SubmissionRefused
 from tests.sandbox.sandboxes import require_dspy
 
