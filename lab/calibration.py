@@ -16,10 +16,10 @@ from rbank_es import limits
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events.json_input import RepeatedKey, decode_strict, read_at_most
 from rbank_es.events.run_events import Outcome
-from rbank_es.judging.gold import Gold
+from rbank_es.judging.gold_answers import Gold
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.judging.verdict import Verdict
-from rbank_es.lab.confidence import Graded, Threshold, threshold_for
+from rbank_es.lab.judge_confidence import Graded, Threshold, threshold_for
 from rbank_es.system.proportion import wilson
 from rbank_es.system.validation_messages import reason_of
 

@@ -89,7 +89,7 @@ def _tells_answer(task: Task, words: str, said: str) -> bool:
 
 
 def _right_answer(task: Task) -> Answer | None:
-    from rbank_es.judging.gold import gold_of
+    from rbank_es.judging.gold_answers import gold_of
 
     if not isinstance(task.answer, list):
         return None

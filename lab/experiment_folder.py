@@ -15,7 +15,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.registrations import as_registered
+from rbank_es.bank.ontology_registrations import as_registered
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
 from rbank_es.events import ExperimentStarted

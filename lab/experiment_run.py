@@ -27,19 +27,19 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.registrations import registration
+from rbank_es.bank.ontology_registrations import registration
 from rbank_es.errors import BadInput, BankNotFound, LogBusy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import RunBounds, Trial
 from rbank_es.executors.executor import Interpreters, executor_class
 from rbank_es.lab.beginnings import SHARDS
-from rbank_es.lab.claims import Claims
 from rbank_es.lab.definition import Experiment
 from rbank_es.lab.materials import Materials
 from rbank_es.lab.plan import trials
 from rbank_es.lab.shards import Shard, ShardFolder
 from rbank_es.lab.task_suite import suite_json
 from rbank_es.lab.trial import TrialOutcome, patiently, run_trial
+from rbank_es.lab.trial_claims import Claims
 from rbank_es.lab.trial_place import (
     DEFINITION,
     ENVIRONMENT,

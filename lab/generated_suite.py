@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from rbank_es.errors import BadInput
-from rbank_es.judging.gold import gold_of
+from rbank_es.judging.gold_answers import gold_of
 from rbank_es.lab.class_templates import CLASS_TEMPLATES
 from rbank_es.lab.generated_ontology import MadeUpWords, MadeUpWorld, make_world, turtle
 from rbank_es.lab.leading_questions import given_away

@@ -15,7 +15,7 @@ import msgspec
 
 from rbank_es.errors import BadInput, QueryRefused
 from rbank_es.events.json_input import decode_strict
-from rbank_es.judging.gold import stored_rows
+from rbank_es.judging.gold_answers import stored_rows
 from rbank_es.lab.query_shape import with_shape
 from rbank_es.loop.tasks import Task
 from rbank_es.sparql.parser.parsed_query import parse_query

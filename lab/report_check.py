@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, JudgeFailed, LogError, RBankError
-from rbank_es.judging.gold import gold_of
+from rbank_es.judging.gold_answers import gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.lab.beginnings import beginning_faults, changed_parts

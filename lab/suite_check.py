@@ -15,7 +15,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
-from rbank_es.judging.gold import gold_of
+from rbank_es.judging.gold_answers import gold_of
 from rbank_es.judging.result_comparison import compare_results
 from rbank_es.judging.run_outcome import plain
 from rbank_es.lab.leading_questions import given_away, named_properties

@@ -31,9 +31,9 @@ from rbank_es.limits import experiment_limits
 from rbank_es.log.run_reader import read_run
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
 from rbank_es.loop.curriculum import CurriculumPlace, TaskOutcome
-from rbank_es.loop.history import INTERRUPTED, History
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.run_stages import PASSING
+from rbank_es.loop.task_history import INTERRUPTED, History
 from rbank_es.loop.watched_bank import OnEvents, watched
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ frequencies and average lengths in BM25, and so the scores of all others.
 from __future__ import annotations
 
 from rbank_es.events import ConsolidationProposed
-from rbank_es.law.memory import MEMORY_HANDLERS
+from rbank_es.law.fold_memory import MEMORY_HANDLERS
 from rbank_es.projections.indexed_terms import index_stems, index_words
 from rbank_es.projections.memory_tables import MEMORY_TABLES
 from rbank_es.projections.paged_view import PagedView

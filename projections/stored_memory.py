@@ -1,7 +1,7 @@
 """The memory of a fold, with its facts in tables: what a fold keeps in mappings is looked up as rows.
 
-`rbank_es.law.memory` settles the states of items here as in the pure fold, so the two can't differ. This module only
-translates. A fact that an event touches is read from its rows, once. After the event, the difference between its rows
+`rbank_es.law.fold_memory` settles the states of items here as in the pure fold, so the two can't differ. This module
+only translates. A fact that an event touches is read from its rows, once. After the event, the difference between its rows
 before and after becomes row changes. The rows of an event therefore don't depend on where batches end.
 """
 
@@ -20,8 +20,8 @@ from rbank_es.events.codec import decode_event, encode_json
 from rbank_es.events.items import Item
 from rbank_es.law import Due, ItemState, Pair, StandingVerdict, State
 from rbank_es.law.bank_state import CandidateState, ExtractionState, ItemRecord, PairState
-from rbank_es.law.growing_set import GrowingSet
-from rbank_es.law.memory import MEMORY_HANDLERS, UNBOUNDED, MemoryFacts, links
+from rbank_es.law.fold_memory import MEMORY_HANDLERS, UNBOUNDED, MemoryFacts, links
+from rbank_es.law.persistent_set import GrowingSet
 from rbank_es.law.validity import Standing
 from rbank_es.projections.facts import Facts, PreparedParts
 from rbank_es.projections.memory_tables import (

@@ -19,7 +19,7 @@ from rbank_es.events import ConsolidationProposed, MemoriesConsolidated
 from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.law import RELEVANT, RESOLVED, ItemState, Pair, State, fold
 from rbank_es.law.bank_state import CandidateState, ItemStatus, PairState, Proposal, RegisteredOntology
-from rbank_es.law.looked_up import LookedUp, LookedUpItems
+from rbank_es.law.lazy_mappings import LookedUp, LookedUpItems
 from rbank_es.projections.projection import PROJECTIONS
 from rbank_es.projections.rare_events import positions_of
 from rbank_es.projections.search_tables import fact_sets, facts_at, marked

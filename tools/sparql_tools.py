@@ -15,10 +15,10 @@ from rbank_es.sparql.example_query import class_named, is_modelling
 from rbank_es.sparql.results import Answer, from_json, to_json
 from rbank_es.system.text_cuts import cut
 from rbank_es.text.spelled_words import apart, runs_of
-from rbank_es.tools.lookup.empty_results import hint_for
-from rbank_es.tools.lookup.resource_summary import Kind, ResourceQueries, ResourceSummary
-from rbank_es.tools.lookup.schema_tables import DIGEST_CHARS, SchemaTables, known_number, tables_of
-from rbank_es.tools.lookup.term_names import TermNames
+from rbank_es.tools.graph.empty_results import hint_for
+from rbank_es.tools.graph.resource_summary import Kind, ResourceQueries, ResourceSummary
+from rbank_es.tools.graph.schema_tables import DIGEST_CHARS, SchemaTables, known_number, tables_of
+from rbank_es.tools.graph.term_names import TermNames
 from rbank_es.tools.memory.item_search import related_items
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
 from rbank_es.tools.runtime.result_page import slice_answer, value_of

@@ -28,7 +28,7 @@ from rbank_es.events.readable_text import count, safe_line
 from rbank_es.judging.verdict import Verdict
 from rbank_es.lab.calibration import Calibration, Case, load_cases
 from rbank_es.lab.calibration import calibrate as run_all
-from rbank_es.lab.confidence import Threshold
+from rbank_es.lab.judge_confidence import Threshold
 from rbank_es.system.proportion import percent
 
 

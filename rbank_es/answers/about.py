@@ -30,7 +30,7 @@ from rbank_es.events.readable_text import count
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
     from rbank_es.projections.view import View
 
 NOTABLE = frozenset(

@@ -9,9 +9,9 @@ from msgspec import Meta
 from rbank_es.answers.difference import SharedHistory
 from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.bank.bank_access import OpenBank
 from rbank_es.bank.branches import common_history
 from rbank_es.bank.canonical_check import CanonicalCheck, check_canonical
-from rbank_es.bank.open_bank import OpenBank
 from rbank_es.bank.policy_record import PolicyInForce, policies_in_force
 from rbank_es.bank.retrieval_check import RetrievalCheck, check_retrievals
 from rbank_es.bank.strict_check import SlipCheck, check_slips

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from rbank_es import limits
 from rbank_es.answers.shared.bank_reader import BankReader, shortened
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
-from rbank_es.bank.error_model import Doubt, JudgeRecord
+from rbank_es.bank.verdict_error import Doubt, JudgeRecord
 from rbank_es.bank.verdict_review import OPPOSITE, DoubtfulVerdict, Stake, doubts_at, minutes_to_check, within
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.event import text_of

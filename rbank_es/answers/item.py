@@ -13,9 +13,9 @@ from rbank_es.answers.items import ItemRow
 from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.ids import whole_id
+from rbank_es.bank.item_comparison import OutcomeDifference, outcome_difference
 from rbank_es.bank.item_events import ITEM_TYPES, RULING_TYPES, item_events
 from rbank_es.bank.near_items import NearItem, near_of
-from rbank_es.bank.outcome_difference import OutcomeDifference, outcome_difference
 from rbank_es.events import Event, ItemsLinked, MemoriesExtracted, type_of
 from rbank_es.events.readable_text import format_names
 from rbank_es.events.visible_text import without_hidden

@@ -17,7 +17,7 @@ from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionK
 from rbank_es.bank.ids import whole_id
 from rbank_es.events.codec import resolved
 from rbank_es.events.run_events import JudgeKind, JudgmentOverruled, Purpose, VerdictValue
-from rbank_es.law.memory import rank_of
+from rbank_es.law.fold_memory import rank_of
 from rbank_es.law.validity import authority_name
 from rbank_es.limits import answer_limits
 from rbank_es.log.run_reader import Gift, RunEvents, read_run

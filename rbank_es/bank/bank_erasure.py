@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 import msgspec
 from msgspec.structs import replace
 
+from rbank_es.bank.bank_access import OpenBank
 from rbank_es.bank.bank_difference import ITEM_COLUMNS, ActDifference, ItemDifference, ItemValues
-from rbank_es.bank.open_bank import OpenBank
 from rbank_es.events import MemoriesExtracted
 from rbank_es.log import Erasing, Erasure, Place
 from rbank_es.system.shown_locator import shown_locator

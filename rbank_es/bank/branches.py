@@ -11,8 +11,8 @@ from typing import Self
 
 from msgspec import Struct
 
+from rbank_es.bank.bank_access import OpenBank
 from rbank_es.bank.locator import locate
-from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadInput, CheckFailed
 from rbank_es.log import EventLog, Head
 from rbank_es.log.ancestry import lineage_of, shared_position

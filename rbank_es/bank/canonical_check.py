@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from rbank_es.bank.open_bank import OpenBank
+from rbank_es.bank.bank_access import OpenBank
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.log import EventLog
 from rbank_es.projections.read_models import ReadModels

@@ -18,7 +18,7 @@ from rbank_es.ontology.schema_changes import TermChange
 from rbank_es.ontology.written_terms import BareNames, written_terms
 
 if TYPE_CHECKING:
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
 
 
 class LearnedText(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from rbank_es.errors import AmbiguousId, BadInput, NotInBank
 from rbank_es.log import Erasing
 
 if TYPE_CHECKING:
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
     from rbank_es.law import State
     from rbank_es.log import EventLog
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from rbank_es.bank.bank_access import OpenBank
 from rbank_es.bank.ids import StateIds, exact_id
-from rbank_es.bank.open_bank import OpenBank
 from rbank_es.bank.verdict_acts import SOMEBODY, VerdictActs, given_words
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from rbank_es.bank.open_bank import OpenBank
+from rbank_es.bank.bank_access import OpenBank
 from rbank_es.bank.run_judgments import JUDGMENT_TYPES
 from rbank_es.events import Event, MemoriesConsolidated, MemoriesExtracted, MemoriesRetracted
 

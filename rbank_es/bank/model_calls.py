@@ -21,7 +21,7 @@ from rbank_es.log.run_reader import read_run
 from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
 
 
 _SAMPLING = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rbank_es import limits
-from rbank_es.bank.open_bank import OpenBank
+from rbank_es.bank.bank_access import OpenBank
 from rbank_es.events import RunFinished
 from rbank_es.log.run_reader import read_run
 

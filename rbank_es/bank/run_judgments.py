@@ -8,11 +8,11 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from rbank_es.bank.open_bank import OpenBank
+from rbank_es.bank.bank_access import OpenBank
 from rbank_es.events import Event, JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import Purpose
 from rbank_es.law import LiveState
-from rbank_es.law.memory import rank_of
+from rbank_es.law.fold_memory import rank_of
 from rbank_es.log.run_reader import read_run
 
 JUDGMENT_TYPES = frozenset({"run_judged", "judgment_overruled"})

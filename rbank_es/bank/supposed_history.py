@@ -42,8 +42,8 @@ from rbank_es.law import ConsolidationPolicy, Due, LiveState, Merge, MergeV2, Pa
 from rbank_es.law.candidate_decision import decide, is_wordless, kept
 from rbank_es.law.canonical import Canon, effect, parts_of, refold
 from rbank_es.law.decision_timeline import DecisionTimeline
+from rbank_es.law.fold_memory import MEMORY_HANDLERS, rank_of
 from rbank_es.law.known_items import KnownItems
-from rbank_es.law.memory import MEMORY_HANDLERS, rank_of
 from rbank_es.law.reconciler import completed
 from rbank_es.law.validity import law_of, witnesses_of
 from rbank_es.law.work_list import CandidateIndex, canonical

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from rbank_es.bank.bank_access import OpenBank
 from rbank_es.bank.ids import StateIds, exact_id
-from rbank_es.bank.open_bank import OpenBank
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, JudgmentOverruled
 from rbank_es.events.run_events import VerdictValue, verdict_value

@@ -3,7 +3,7 @@
 The expected loss of a verdict is the probability that it is wrong, times the weight of what rests on it alone.
 
 Probability. It follows from what was checked in this bank, by judge, value, family of tasks and confidence, and from
-the other judges of the run: see `rbank_es.bank.error_model`.
+the other judges of the run: see `rbank_es.bank.verdict_error`.
 
 Weight. The items that would leave at once if the verdict were the other one, their uses, and the runs that were given
 them. It is a first-order figure: a correction makes decisions again, so the same lesson may come in from another run.
@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from rbank_es.bank.error_model import Doubt, ErrorModel, Judge, Opinion, fitted, opinions_of
-from rbank_es.bank.open_bank import OpenBank
+from rbank_es.bank.bank_access import OpenBank
+from rbank_es.bank.verdict_error import Doubt, ErrorModel, Judge, Opinion, fitted, opinions_of
 from rbank_es.events import JudgmentOverruled, RunJudged
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.law import LiveState, State

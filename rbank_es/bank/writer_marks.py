@@ -19,7 +19,7 @@ from rbank_es.limits import agent_limits
 from rbank_es.log.disk import lock_file, locked, take
 
 if TYPE_CHECKING:
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
 
 FOLDER = "recorded-runs"
 """The folder of the marks, in the log's derived directory."""

@@ -8,7 +8,7 @@ import click
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.registrations import confused_ids
+from rbank_es.bank.ontology_registrations import confused_ids
 from rbank_es.cli.shared.answers import print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, open_whole

@@ -37,7 +37,7 @@ from rbank_es.events.run_events import judge_label
 from rbank_es.system.progress import reported
 
 if TYPE_CHECKING:
-    from rbank_es.judging.gold import Gold
+    from rbank_es.judging.gold_answers import Gold
     from rbank_es.judging.judge_protocol import JudgingPolicy
     from rbank_es.judging.verdict import Verdict
     from rbank_es.law import StandingVerdict
@@ -242,7 +242,7 @@ class _Judging:
 
 def _right_answers(given: Mapping[str, Any]) -> Callable[[str], Gold | None]:
     """Return the function from a question to its right answer, None if it has none."""
-    from rbank_es.judging.gold import gold_of
+    from rbank_es.judging.gold_answers import gold_of
 
     if given["tasks_file"] is None:
         known = gold_of(given["gold"], None)

@@ -20,7 +20,7 @@ from rbank_es.system.shown_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.answers.check import BankCheck
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
     from rbank_es.bank.strict_check import SlipCheck
 
 _HEAD = re.compile(r"\d+:")

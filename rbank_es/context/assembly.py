@@ -197,6 +197,6 @@ def _subject(
 
 def _known_id(ontology: Ontology, bank: Bank | None, position: int | None) -> str:
     """Return the id by which a bank knows an ontology at a position; without a bank, its own."""
-    from rbank_es.bank.registrations import registered_id, registrations
+    from rbank_es.bank.ontology_registrations import registered_id, registrations
 
     return ontology.id if bank is None else registered_id(tuple(registrations(bank, position)), ontology)

@@ -14,7 +14,7 @@ from unicodedata import normalize
 import msgspec
 
 from rbank_es import limits
-from rbank_es.events.text_gate import utf8
+from rbank_es.events.text_checks import utf8
 from rbank_es.system.text_cuts import cut
 
 Source = Literal["success", "failure", "seed", "contrastive", "pattern", "principle", "episode"]

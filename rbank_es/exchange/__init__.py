@@ -20,7 +20,7 @@ from rbank_es.exchange.file_import import (
     import_paths as import_paths,
     plan as plan,
 )
-from rbank_es.exchange.identity import Numbers as Numbers, identity as identity, part_id as part_id
+from rbank_es.exchange.record_identity import Numbers as Numbers, identity as identity, part_id as part_id
 from rbank_es.exchange.importer import (
     IMPORTERS as IMPORTERS,
     Importer as Importer,

@@ -38,10 +38,10 @@ from rbank_es.events import (
 from rbank_es.events.codec import encode_body, event_types
 from rbank_es.events.items import Item, digest_of_words, polarity_of
 from rbank_es.exchange.exported_runs import begun_runs, extra_of
-from rbank_es.exchange.identity import MARK, CopyMark, Mark
 from rbank_es.exchange.importer import TIMESTAMP
 from rbank_es.exchange.otlp_export import trace_lines
 from rbank_es.exchange.reasoningbank_export import memory_lines
+from rbank_es.exchange.record_identity import MARK, CopyMark, Mark
 from rbank_es.exchange.trajectories import error_code_of, lines_without_mark, seconds_before
 from rbank_es.exchange.trajectory_fields import (
     ANSWERED,

@@ -222,8 +222,8 @@ def import_paths(
     unless `skip_unreadable`: then the others are imported, and a `Notice` names those that are left out.
     A file is one atomic append, or as few as the limits of an append allow; if the process ends between two of them,
     importing the file again adds the rest. What is in the bank already, by the identity of its record
-    (`rbank_es.exchange.identity`), is not added again and not decided again. A dry run imports into a copy that is
-    removed.
+    (`rbank_es.exchange.record_identity`), is not added again and not decided again. A dry run imports into a copy,
+    which is removed.
 
     A transcript of a coding agent is read line by line and appended in pieces, because it may be of any size, and its
     agent may be writing it: lines that can't be read are reported, and all others come in. Files that can't be read

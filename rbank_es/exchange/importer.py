@@ -1,8 +1,8 @@
 """The declaration of an importer, the registry of importers, and the choice of one for a file.
 
 An importer is one file with an `IMPORTER`: `recognise` decides from the beginning of a file whether it is of this form,
-`parse` returns its events, with ids that follow from the identity of each record (`rbank_es.exchange.identity`). A
-file's name plays no part. Importers share the units of events below.
+`parse` returns its events, with ids that follow from the identity of each record (`rbank_es.exchange.record_identity`).
+A file's name plays no part. Importers share the units of events below.
 """
 
 from __future__ import annotations

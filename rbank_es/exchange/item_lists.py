@@ -1,5 +1,5 @@
 """Item JSON: a list of `{id, title, desc, content, src, tags}`, optionally with polarity, role, scope and domain, and
-with the mark of the bank that exported it (`rbank_es.exchange.identity.CopyMark`).
+with the mark of the bank that exported it (`rbank_es.exchange.record_identity.CopyMark`).
 
 Ids are kept, texts are kept whole. A missing id follows from title and content, a missing polarity from the source.
 Neighbours of one source become one extraction of that kind; `principle` and `episode` count as given by hand.
@@ -24,9 +24,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.events import Event, MemoriesExtracted
 from rbank_es.events.items import Item, ItemText, Name, Polarity, Source, digest_of_words
-from rbank_es.exchange.identity import MARK, CopyMark, identity, part_id
 from rbank_es.exchange.importer import Importer, ImportUnit, News, Opening, Parsed, RecordChange
 from rbank_es.exchange.json_records import JsonRecord, json_records
+from rbank_es.exchange.record_identity import MARK, CopyMark, identity, part_id
 from rbank_es.law import State
 from rbank_es.system.validation_messages import reason_of
 

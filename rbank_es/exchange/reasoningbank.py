@@ -29,7 +29,10 @@ from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted, StepTaken
 from rbank_es.events.items import Item
-from rbank_es.exchange.identity import (
+from rbank_es.exchange.importer import Importer, ImportUnit, Parsed
+from rbank_es.exchange.json_records import JsonRecord, json_records, text_field
+from rbank_es.exchange.memory_markdown import MarkdownMemory, memory_of, parse_memories
+from rbank_es.exchange.record_identity import (
     MARK,
     Mark,
     Numbers,
@@ -41,9 +44,6 @@ from rbank_es.exchange.identity import (
     name_of,
     part_id,
 )
-from rbank_es.exchange.importer import Importer, ImportUnit, Parsed
-from rbank_es.exchange.json_records import JsonRecord, json_records, text_field
-from rbank_es.exchange.memory_markdown import MarkdownMemory, memory_of, parse_memories
 
 FORM = "reasoningbank"
 JUDGE = "reasoningbank"

@@ -1,7 +1,7 @@
 """A bank as ReasoningBank memory: a line per run, with the active items that were drawn from it.
 
-A line has the mark of its run (`rbank_es.exchange.identity.Mark`), unless it is the very line that the run was imported
-from, which tells the run by itself.
+A line has the mark of its run (`rbank_es.exchange.record_identity.Mark`), unless it is the very line that the run was
+imported from, which tells the run by itself.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rbank_es.errors import NotInBank
 from rbank_es.events import MemoriesExtracted, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.exchange.exported_runs import begun_runs, extra_of
-from rbank_es.exchange.identity import MARK, Mark, Numbers
 from rbank_es.exchange.memory_markdown import write_memories
 from rbank_es.exchange.reasoningbank import EventIds, ids_without_mark
+from rbank_es.exchange.record_identity import MARK, Mark, Numbers
 from rbank_es.law import State
 from rbank_es.law.validity import witnesses_of
 from rbank_es.log.run_reader import RunEvents

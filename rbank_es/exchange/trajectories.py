@@ -31,7 +31,9 @@ from msgspec.structs import replace
 from rbank_es.errors import BadImport, BadInput
 from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.event import Count
-from rbank_es.exchange.identity import (
+from rbank_es.exchange.importer import TIMESTAMP, Importer, ImportUnit, Parsed, sized
+from rbank_es.exchange.json_records import JsonRecord, json_records
+from rbank_es.exchange.record_identity import (
     MARK,
     Mark,
     Numbers,
@@ -43,8 +45,6 @@ from rbank_es.exchange.identity import (
     name_of,
     part_id,
 )
-from rbank_es.exchange.importer import TIMESTAMP, Importer, ImportUnit, Parsed, sized
-from rbank_es.exchange.json_records import JsonRecord, json_records
 from rbank_es.exchange.trajectory_fields import (
     ANSWERED,
     BROKEN,

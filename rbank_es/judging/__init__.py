@@ -10,7 +10,7 @@ from rbank_es.system.registry import exports
 
 if TYPE_CHECKING:
     from rbank_es.judging.checks import judge_by_checks as judge_by_checks
-    from rbank_es.judging.gold import Gold as Gold, gold_of as gold_of
+    from rbank_es.judging.gold_answers import Gold as Gold, gold_of as gold_of
     from rbank_es.judging.gold_judge import judge_by_gold as judge_by_gold
     from rbank_es.judging.judge_protocol import Judge as Judge, JudgeInputs as JudgeInputs
     from rbank_es.judging.judges import JUDGES as JUDGES, decide as decide, judge as judge
@@ -23,7 +23,7 @@ __getattr__, __dir__ = exports(
     __name__,
     {
         ".checks": "judge_by_checks",
-        ".gold": "Gold gold_of",
+        ".gold_answers": "Gold gold_of",
         ".gold_judge": "judge_by_gold",
         ".judge_protocol": "Judge JudgeInputs",
         ".judges": "JUDGES decide judge",

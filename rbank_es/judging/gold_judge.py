@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rbank_es import limits
 from rbank_es.errors import JudgeFailed, QueryFailed, QueryRefused
 from rbank_es.judging.checks import check
-from rbank_es.judging.gold import Gold
+from rbank_es.judging.gold_answers import Gold
 from rbank_es.judging.query_comparison import differences_of_queries
 from rbank_es.judging.result_comparison import Comparison, compare_results
 from rbank_es.judging.run_outcome import RunOutcome, plain

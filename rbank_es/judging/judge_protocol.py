@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.events import PolicyChoice
     from rbank_es.events.run_events import Purpose
-    from rbank_es.judging.gold import Gold
+    from rbank_es.judging.gold_answers import Gold
     from rbank_es.models.run_models import Lms
     from rbank_es.sparql.results import Answer
     from rbank_es.sparql.source import Source

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rbank_es.events import PolicyChoice
     from rbank_es.events.bank_events import PolicyKind
     from rbank_es.events.run_events import Purpose
-    from rbank_es.judging.gold import Gold
+    from rbank_es.judging.gold_answers import Gold
     from rbank_es.models.run_models import Lms
     from rbank_es.sparql.source import Source
 

@@ -20,7 +20,7 @@ from rbank_es.models.prompt_room import ask_with_room
 from rbank_es.models.prompt_table import prompt_for
 from rbank_es.models.replies import ModelReply
 from rbank_es.policies import LmJudging
-from rbank_es.policies.run_policies import Strictness
+from rbank_es.policies.judging_and_extraction import Strictness
 from rbank_es.sparql.results import row_line
 from rbank_es.system.text_cuts import cut, cut_middle
 

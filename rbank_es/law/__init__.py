@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         title_similarity as title_similarity,
     )
     from rbank_es.law.consolidation_2 import AppendV2 as AppendV2, DedupV2 as DedupV2, MergeV2 as MergeV2
-    from rbank_es.law.evolution import (
+    from rbank_es.law.bank_fold import (
         RELEVANT as RELEVANT,
         RESOLVED as RESOLVED,
         LiveState as LiveState,
@@ -70,6 +70,6 @@ __getattr__, __dir__ = exports(
         ".consolidation": "Append ConsolidationPolicy Dedup Merge content_jaccard find_similar title_similarity",
         ".consolidation_2": "AppendV2 DedupV2 MergeV2",
         ".forgetting_policies": "Bounded ForgettingPolicy LeastProven Never",
-        ".evolution": "RELEVANT RESOLVED LiveState evolve fold",
+        ".bank_fold": "RELEVANT RESOLVED LiveState evolve fold",
     },
 )

@@ -1,4 +1,4 @@
-"""The state of a bank at one position, as values: items, runs, verdicts, uses, policies. `rbank_es.law.evolution`
+"""The state of a bank at one position, as values: items, runs, verdicts, uses, policies. `rbank_es.law.bank_fold`
 computes it."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rbank_es.events.memory_events import Action
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.events.run_totals import known_sum
 from rbank_es.events.short_repr import Shown
-from rbank_es.law.growing_set import GrowingSet
+from rbank_es.law.persistent_set import GrowingSet
 from rbank_es.system.proportion import Share
 
 ItemStatus = Literal["active", "pending", "superseded", "merged", "forgotten", "unsupported", "withdrawn", "rejected"]

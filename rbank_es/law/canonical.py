@@ -23,12 +23,12 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesForgotten, MemoriesRestored
 from rbank_es.events.items import JUDGE_SOURCES
+from rbank_es.law.bank_fold import Overlay
 from rbank_es.law.bank_state import BIRTHS, ItemState, Order, Pair, PairState, State, counted_uses
 from rbank_es.law.candidate_decision import decide_again
 from rbank_es.law.decision_timeline import DecisionTimeline
-from rbank_es.law.evolution import Overlay
+from rbank_es.law.fold_memory import MemoryFacts
 from rbank_es.law.known_items import KnownItems
-from rbank_es.law.memory import MemoryFacts
 from rbank_es.law.validity import LATEST, Standing, standing_of, witnesses_of
 from rbank_es.system.progress import OnProgress
 

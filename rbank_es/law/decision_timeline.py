@@ -12,8 +12,8 @@ from rbank_es.events import Event, JudgmentOverruled, MemoriesForgotten, PolicyC
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.law.consolidation import BAR_CONTENT_MIN, Append, ConsolidationPolicy, Dedup, Merge
 from rbank_es.law.consolidation_2 import AppendV2, DedupV2, MergeV2
+from rbank_es.law.fold_memory import rank_of
 from rbank_es.law.forgetting_policies import ForgettingPolicy, Never
-from rbank_es.law.memory import rank_of
 from rbank_es.policies import Policy, governing
 
 TIMELINE_TYPES = frozenset(type_of(each) for each in (PolicySet, MemoriesForgotten, RunJudged, JudgmentOverruled))

@@ -28,10 +28,10 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import event_types, resolved
 from rbank_es.events.derived_ids import decisions_id, forgetting_id
+from rbank_es.law.bank_fold import RELEVANT, RESOLVED, LiveState
 from rbank_es.law.bank_state import State
 from rbank_es.law.candidate_decision import decide
 from rbank_es.law.consolidation import ConsolidationPolicy
-from rbank_es.law.evolution import RELEVANT, RESOLVED, LiveState
 from rbank_es.law.forgetting_policies import ForgettingPolicy
 from rbank_es.law.known_items import KnownItems
 from rbank_es.law.looked_up_items import StatementIndex, known_by

@@ -22,8 +22,8 @@ from rbank_es.law.known_items import (
     kinds_of,
     stands_for,
 )
+from rbank_es.law.lazy_mappings import LookedUpItems
 from rbank_es.law.likeness import are_near
-from rbank_es.law.looked_up import LookedUpItems
 from rbank_es.law.rare_words import TOKENS, WORDS, ItemWords
 
 LIKE_SHARE, NEAR_SHARE = 64, 256

@@ -23,9 +23,9 @@ from rbank_es.law.bank_state import ItemRecord, Order, Pair, State
 from rbank_es.law.canonical import Canon, Redecider, counts, effect, first_touched, refold
 from rbank_es.law.decision_timeline import DecisionTimeline, Reach
 from rbank_es.law.fact_postings import FactPostings
+from rbank_es.law.fold_memory import ENDS
 from rbank_es.law.known_items import KnownItems, Peer, is_written, people_act
 from rbank_es.law.likeness import LINK_MIN, content_of
-from rbank_es.law.memory import ENDS
 from rbank_es.law.rare_words import TOKENS, WORDS, ItemWords, RareWords
 from rbank_es.law.similarity_join import join_similar
 from rbank_es.law.validity import LATEST

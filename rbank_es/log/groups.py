@@ -37,7 +37,7 @@ from rbank_es.events.codec import (
 )
 from rbank_es.events.event import Erased, Event, Ref
 from rbank_es.events.items import ItemText
-from rbank_es.events.text_gate import UNWRITABLE, refuse_non_finite, unwritable
+from rbank_es.events.text_checks import UNWRITABLE, refuse_non_finite, unwritable
 from rbank_es.log import lines
 from rbank_es.log.protocol import ANY, EMPTY, Appended, Expected
 

@@ -3,7 +3,7 @@
 The escapes are those of strings in JSON, Python (`repr` of text, bytes and containers, `ascii`), JavaScript, SPARQL and
 Turtle; of HTML; and of URLs. A text holds some words if any reading of the text holds any reading of the words.
 
-Words are found, too, where one of this package's own writers changed them (`rbank_es.log.folded_text`): with other
+Words are found, too, where one of this package's own writers changed them (`rbank_es.log.copied_text`): with other
 white space or line ends, letters composed otherwise, without hidden characters, or cut off by an ellipsis.
 
 **More is found than the words**, by these rules alone: words that are escaped themselves are found unescaped too (for
@@ -24,7 +24,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from rbank_es import limits
-from rbank_es.log.folded_text import FoldedWords, cut_in, folded, has_disputed, has_ellipsis, has_hidden
+from rbank_es.log.copied_text import FoldedWords, cut_in, folded, has_disputed, has_ellipsis, has_hidden
 
 PLAIN, ESCAPED, HTML, URL, QUOTED = "plain", "escaped", "HTML", "URL", "quotes doubled"
 UTF_16, NORMALISED, CUT, ALIKE = "UTF-16", "normalised", "cut", "alike"

@@ -24,7 +24,12 @@ from rbank_es.events.run_totals import known_sum
 from rbank_es.judging.run_outcome import is_agents_own
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.loop.curriculum import Curriculum, CurriculumPlace, TaskOutcome
-from rbank_es.loop.history import (
+from rbank_es.loop.loop_spend import LoopBounds, LoopSpend
+from rbank_es.loop.resources import LoopResources, check_source
+from rbank_es.loop.rollouts import Rollout, Spread, side_by_side, spread_of
+from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, execute
+from rbank_es.loop.settings import LoopSettings
+from rbank_es.loop.task_history import (
     INTERRUPTED,
     ExtractionProgress,
     History,
@@ -33,11 +38,6 @@ from rbank_es.loop.history import (
     is_of_proposals,
     task_key,
 )
-from rbank_es.loop.loop_spend import LoopBounds, LoopSpend
-from rbank_es.loop.resources import LoopResources, check_source
-from rbank_es.loop.rollouts import Rollout, Spread, side_by_side, spread_of
-from rbank_es.loop.run_stages import NewRun, PostRun, begin_runs, execute
-from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.policies import BestOf, selection_policy
 

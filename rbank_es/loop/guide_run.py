@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.registrations import as_registered
+from rbank_es.bank.ontology_registrations import as_registered
 from rbank_es.context.guide_summary import GUIDE
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import ArtifactMaterialised

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from rbank_es import __version__, limits
-from rbank_es.bank.registrations import as_registered
+from rbank_es.bank.ontology_registrations import as_registered
 from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
 from rbank_es.events.event import Timer
 from rbank_es.events.run_events import Trial

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.bank.registrations import is_registered, registration
+from rbank_es.bank.ontology_registrations import is_registered, registration
 from rbank_es.bank.run_end import close_run
 from rbank_es.errors import (
     JudgeFailed,
@@ -36,11 +36,11 @@ from rbank_es.judging.judge_protocol import JudgingPolicy
 from rbank_es.judging.judges import decide, needs_of, policy_for
 from rbank_es.judging.run_outcome import is_agents_own, outcome_of
 from rbank_es.judging.verdict import Verdict
-from rbank_es.loop.history import INTERRUPTED
 from rbank_es.loop.learnable_verdict import judgment_for_learning
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of, question_of
+from rbank_es.loop.task_history import INTERRUPTED
 from rbank_es.loop.tasks import Task
 from rbank_es.models.model_call import FATAL, STOPPING
 from rbank_es.policies import selection_policy
@@ -49,7 +49,7 @@ from rbank_es.system.error_messages import foreign_words
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.context.assembly import Context
-    from rbank_es.judging.gold import Gold
+    from rbank_es.judging.gold_answers import Gold
 
 
 PASSING = frozenset(
@@ -328,7 +328,7 @@ def _gold(task: Task) -> Gold | None:
     if task.gold_sparql is None and task.answer is None:
         return None
     # Imported here, because most tasks of a loop have no right answer and need no comparison.
-    from rbank_es.judging.gold import gold_of
+    from rbank_es.judging.gold_answers import gold_of
 
     return gold_of(task.gold_sparql, task.answer, task.ordered)
 

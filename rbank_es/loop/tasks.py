@@ -89,7 +89,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _check_rows(self, rows: list[Any]) -> None:
         """Raise `BadInput` for unusable rows now, because they are compared only after the run was paid for."""
-        from rbank_es.judging.gold import gold_of
+        from rbank_es.judging.gold_answers import gold_of
 
         try:
             gold_of(None, rows)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         retrieval_policy as retrieval_policy,
         weighs_outcomes as weighs_outcomes,
     )
-    from rbank_es.policies.run_policies import (
+    from rbank_es.policies.judging_and_extraction import (
         CheckJudging as CheckJudging,
         LmJudging as LmJudging,
         SuccessFailure as SuccessFailure,
@@ -81,7 +81,7 @@ __getattr__, __dir__ = exports(
             "load_policies policy_of"
         ),
         ".retrieval": "Choice Filters ItemIndex RankedItem RetrievalPolicy WordShare retrieval_policy weighs_outcomes",
-        ".run_policies": "CheckJudging LmJudging SuccessFailure",
+        ".judging_and_extraction": "CheckJudging LmJudging SuccessFailure",
         ".selection": "BestOf selection_policy",
         ".word_relevance": "Formula QueryWord WordHit WordRanking",
         ".words": "query_words",

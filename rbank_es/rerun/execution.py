@@ -19,9 +19,9 @@ from rbank_es.errors import BadInput, CannotRerun, LoopStopped
 from rbank_es.events import Event, MemoriesRead, MemoriesRetrieved, RunStarted, ToolCalled, WordsEmbedded
 from rbank_es.events.vector_text import text_digest
 from rbank_es.log.run_reader import read_run
-from rbank_es.loop.history import History, task_key
 from rbank_es.loop.resources import LoopResources, origin
 from rbank_es.loop.run_stages import NewRun, begin_runs, execute
+from rbank_es.loop.task_history import History, task_key
 from rbank_es.loop.tasks import Task
 from rbank_es.policies import selection_policy
 from rbank_es.rerun.event_comparison import EventDifference, first_difference, live_hint

@@ -82,6 +82,6 @@ def _agents(started: RunStarted) -> dict[str, Any]:
 
 
 def _ontology(bank: Bank, use: MemoryUse) -> str | None:
-    from rbank_es.bank.registrations import registered_digest
+    from rbank_es.bank.ontology_registrations import registered_digest
 
     return registered_digest(bank, use.started.ontology, use.started.seq)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from rbank_es.bank.registrations import registered_digest
+from rbank_es.bank.ontology_registrations import registered_digest
 from rbank_es.errors import BadInput, CannotRerun, JudgeFailed, NotInBank
 from rbank_es.events import (
     ContextBuilt,
@@ -32,10 +32,10 @@ from rbank_es.events.codec import texts_of
 from rbank_es.judging.gold_judge import JUDGE as GOLD
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.log.run_reader import read_run
-from rbank_es.loop.history import History
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.run_stages import PostRun
 from rbank_es.loop.settings import LoopSettings
+from rbank_es.loop.task_history import History
 from rbank_es.policies.admission import PROPOSED_BY
 
 if TYPE_CHECKING:

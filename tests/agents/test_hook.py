@@ -347,7 +347,7 @@ def test_the_command_imports_nothing_that_people_need_and_always_exits_with_0(ba
     """Each costs processor time before every prompt: click 10 ms, rich 40, all events 15, msgspec 8, shutil 2."""
     command = [sys.executable, "-X", "importtime", "-m", "rbank_es", "hook"]
     event = json.dumps(prompt()).encode()
-    heavy = {"click", "rich", "dspy", "httpx", "inspect", "asyncio", "rbank_es.bank", "rbank_es.law.evolution"}
+    heavy = {"click", "rich", "dspy", "httpx", "inspect", "asyncio", "rbank_es.bank", "rbank_es.law.bank_fold"}
     heavy |= {"shutil", "tempfile", "random", "html"}
     needed = {"msgspec", "sqlite3"}
     for data, unneeded in ((event, heavy), (json.dumps(sample("claude-code/PostToolUse")).encode(), heavy | needed)):

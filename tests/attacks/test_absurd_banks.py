@@ -11,7 +11,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.bank.error_model import fitted, opinions_of
+from rbank_es.bank.verdict_error import fitted, opinions_of
 from rbank_es.errors import BadEvent
 from rbank_es.events import (
     Decision,

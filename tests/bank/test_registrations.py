@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.bank.registrations import as_registered, confused_ids, is_registered, registration
+from rbank_es.bank.ontology_registrations import as_registered, confused_ids, is_registered, registration
 from rbank_es.data import lights
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.source import Source, open_source

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.error_model import (
+from rbank_es.bank.verdict_error import (
     CONFIDENCE_TRUST,
     LEAST_PROBABILITY,
     PRIORS,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from rbank_es.errors import BadInput, JudgeFailed
-from rbank_es.judging.gold import Gold, gold_of
+from rbank_es.judging.gold_answers import Gold, gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.judges import decide
 from rbank_es.judging.query_comparison import differences_of_queries

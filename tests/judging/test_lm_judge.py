@@ -16,7 +16,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, JudgeFailed, LmFailed
 from rbank_es.events import LmCalled
 from rbank_es.events.items import Item
-from rbank_es.judging.gold import Gold
+from rbank_es.judging.gold_answers import Gold
 from rbank_es.judging.judges import decide, judge
 from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_for, within
 from rbank_es.models.choice import LmChoice

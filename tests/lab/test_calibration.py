@@ -17,7 +17,7 @@ from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.verdict import Verdict
 from rbank_es.lab.calibration import Case, Metrics, calibrate, load_cases
-from rbank_es.lab.confidence import Graded, threshold_for
+from rbank_es.lab.judge_confidence import Graded, threshold_for
 from rbank_es.system.proportion import wilson
 
 QUERY = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, QueryRefused
-from rbank_es.judging.gold import gold_of
+from rbank_es.judging.gold_answers import gold_of
 from rbank_es.judging.result_comparison import compare_results
 from rbank_es.lab.generated_suite import FAMILIES, GeneratedSuite, generate, second_version
 from rbank_es.lab.suite_check import EnginePair, check_suite

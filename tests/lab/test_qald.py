@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput
-from rbank_es.judging.gold import gold_of, stored_rows
+from rbank_es.judging.gold_answers import gold_of, stored_rows
 from rbank_es.judging.result_comparison import compare_results
 from rbank_es.lab.qald import is_qald, parse_qald
 from rbank_es.lab.query_shape import family_of, level_of

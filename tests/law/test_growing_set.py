@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.law.growing_set import GrowingSet
+from rbank_es.law.persistent_set import GrowingSet
 
 GROWTHS = st.lists(st.tuples(st.integers(0, 30), st.lists(st.integers(0, 9), max_size=4)), max_size=30)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.law.evolution import Overlay
+from rbank_es.law.bank_fold import Overlay
 
 keys = st.integers(0, 5)
 

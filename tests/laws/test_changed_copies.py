@@ -19,7 +19,7 @@ from rbank_es.events.visible_text import visible, without_hidden
 from rbank_es.extraction import candidates
 from rbank_es.extraction.candidates import read_answer, usable
 from rbank_es.extraction.judged_run import clip
-from rbank_es.log.folded_text import folded
+from rbank_es.log.copied_text import folded
 from rbank_es.log.sought_words import CUT, NORMALISED, SoughtWords
 from rbank_es.policies.packed_text import plain
 from rbank_es.system.text_cuts import cut_words

@@ -20,7 +20,7 @@ from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.open_bank import READ_MODELS
+from rbank_es.bank.bank_access import READ_MODELS
 from rbank_es.events import Event, MemoriesExtracted, MemoriesRetracted
 from rbank_es.events.items import Item
 from rbank_es.law import (

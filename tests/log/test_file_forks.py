@@ -13,7 +13,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadInput, BankExists, LogCorruption
 from rbank_es.log import Ancestor, Erasing, lines
-from rbank_es.log.file import relatives
+from rbank_es.log.file import related_banks
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import segment_path
 from rbank_es.system.files import cache_folder
@@ -77,7 +77,7 @@ def test_a_place_is_noted_although_another_process_removes_the_empty_folder(
             folder.rmdir()
         return folder
 
-    monkeypatch.setattr(relatives, "cache_folder", swept)
+    monkeypatch.setattr(related_banks, "cache_folder", swept)
     with log.fork(log.position(), str(tmp_path / "fork")) as fork:
         assert not sweeps
         assert [each.place for each in fork.relatives()] == [str(log.directory)]
@@ -112,7 +112,7 @@ def test_notes_of_banks_that_are_gone_are_removed(
     assert log.relatives() == () and len(list(notes.glob("*/*"))) == 1
     shutil.rmtree(log.directory)
     with FileLog.create(tmp_path / "other") as other:
-        relatives.sweep_lineages.cache_clear()
+        related_banks.sweep_lineages.cache_clear()
         other.fork(0, str(tmp_path / "fork")).close()
     assert len(list(notes.iterdir())) == 1 and len(list(notes.glob("*/*"))) == 2
 

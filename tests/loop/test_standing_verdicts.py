@@ -20,7 +20,7 @@ from rbank_es.events import (
     RunStarted,
     StepTaken,
 )
-from rbank_es.loop.history import History
+from rbank_es.loop.task_history import History
 from rbank_es.policies import LmJudging
 from tests.loop.loops import SCRIPT, TASKS, looped, quick, scripted
 

@@ -19,7 +19,7 @@ from rbank_es.data import lights
 from rbank_es.errors import JudgeFailed
 from rbank_es.exchange.file_import import import_paths
 from rbank_es.judging.checks import judge_by_checks
-from rbank_es.judging.gold import Gold, gold_of
+from rbank_es.judging.gold_answers import Gold, gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.judges import decide
 from rbank_es.judging.result_comparison import compare_results

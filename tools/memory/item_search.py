@@ -17,7 +17,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LogError, ProjectionError
 from rbank_es.events import ContextBuilt, MemoriesRead, MemoriesRetrieved, WordsEmbedded, type_of
 from rbank_es.events.codec import encodable
-from rbank_es.law.memory import MEMORY_HANDLERS
+from rbank_es.law.fold_memory import MEMORY_HANDLERS
 from rbank_es.limits import tool_limits
 from rbank_es.policies.excerpt import MARK, excerpt
 from rbank_es.system.text_cuts import cut_words

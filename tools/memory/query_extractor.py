@@ -23,7 +23,7 @@ from rbank_es.ontology.rdf_names import LABELS
 from rbank_es.ontology.schema_model import Bound, PropertyInfo, Schema
 from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_leniently, parse_query
 from rbank_es.system.text_cuts import cut_words
-from rbank_es.tools.lookup.failure_hints import checks
+from rbank_es.tools.graph.failure_hints import checks
 from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms, generalise
 
 if TYPE_CHECKING:

@@ -473,7 +473,7 @@ def _open(
     """Return the source, open and by the id that the bank has for it; None where none is given."""
     if source is None and endpoint is None and void is None:
         return None
-    from rbank_es.bank.registrations import as_registered
+    from rbank_es.bank.ontology_registrations import as_registered
     from rbank_es.sparql.source import Source, open_source
 
     opened = open_source(source, endpoint=endpoint, void=void, skip_unreadable=skip_unreadable)

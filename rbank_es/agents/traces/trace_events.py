@@ -25,8 +25,8 @@ from rbank_es.agents.transcripts.transcript_events import EventWriter, identity_
 from rbank_es.agents.transcripts.transcript_run import clipped, decoded, seconds_between, text_or_none
 from rbank_es.events import Event, LmCalled, NoteLogged, RunFinished, RunJudged, RunStarted, ToolCalled, type_of
 from rbank_es.exchange.exported_runs import extra_of
-from rbank_es.exchange.identity import identity, name_of, part_id
 from rbank_es.exchange.importer import ImportUnit, News, Parsed, RecordChange
+from rbank_es.exchange.record_identity import identity, name_of, part_id
 from rbank_es.limits import JUDGE_REASON_CHARS
 from rbank_es.log import EventLog
 from rbank_es.log.run_reader import read_run

@@ -21,8 +21,8 @@ from rbank_es.agents.transcripts.transcript_run import (
     text_in,
     text_or_none,
 )
-from rbank_es.exchange.identity import canonical
 from rbank_es.exchange.json_records import JsonRecord
+from rbank_es.exchange.record_identity import canonical
 
 FORM = "chat"
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})

@@ -18,8 +18,8 @@ from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, Tr
 from rbank_es.bank.recorded_values import recorded_amount, recorded_count, recorded_name
 from rbank_es.events import Event, LmCalled, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.likely_secrets import redact_likely
-from rbank_es.exchange.identity import identity, name_of, part_id
 from rbank_es.exchange.importer import TIMESTAMP, ImportUnit
+from rbank_es.exchange.record_identity import identity, name_of, part_id
 from rbank_es.limits import EVENT_S, EVENT_USD, JUDGE_REASON_CHARS
 from rbank_es.limits.transcript_limits import (
     TRANSCRIPT_ARGUMENT_CHARS,

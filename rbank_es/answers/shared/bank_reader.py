@@ -20,7 +20,7 @@ from rbank_es.system.registry import checked_result
 from rbank_es.system.text_cuts import cut_words
 
 if TYPE_CHECKING:
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
     from rbank_es.projections.paged_view import RowCondition, RowPage
     from rbank_es.projections.view import View
 

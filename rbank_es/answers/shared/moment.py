@@ -13,7 +13,7 @@ from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:
     from rbank_es.answers.events import EventPage
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
     from rbank_es.projections.view import View
 
 

@@ -136,7 +136,7 @@ def named_source(given: Given, stack: ExitStack) -> Source:
 
 def known_source(bank: Bank | None, source: Source) -> Source:
     """Return a source as a bank knows it (`as_registered`); warn where another ontology has its name there."""
-    from rbank_es.bank.registrations import as_registered
+    from rbank_es.bank.ontology_registrations import as_registered
 
     known = as_registered(bank, source) if bank is not None else source
     if known.id != source.id:

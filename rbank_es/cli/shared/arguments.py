@@ -25,7 +25,7 @@ from rbank_es.system.whole_number import whole_number
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
     from rbank_es.judging.judge_protocol import Judge
     from rbank_es.loop.loop_spend import LoopBounds
     from rbank_es.system.registry import Registry

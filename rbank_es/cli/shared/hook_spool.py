@@ -13,7 +13,7 @@ from rbank_es.events.readable_text import count
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.bank.open_bank import OpenBank
+    from rbank_es.bank.bank_access import OpenBank
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class JudgeSources(NamedTuple):
             return None
         if bank is None:
             return found
-        from rbank_es.bank.registrations import as_registered
+        from rbank_es.bank.ontology_registrations import as_registered
 
         return as_registered(bank, found)
 

@@ -23,7 +23,7 @@ from rbank_es.errors import (
 from rbank_es.events.event import Event, Ref
 from rbank_es.log import ancestry, lines
 from rbank_es.log.disk import LOCK, Receipts, System, locked
-from rbank_es.log.file import relatives, run_index
+from rbank_es.log.file import related_banks, run_index
 from rbank_es.log.file.bank_directory import directory_of, drafted, make_directory
 from rbank_es.log.file.index import Heads, Ids
 from rbank_es.log.file.reader import LineBatch, Reader
@@ -175,7 +175,7 @@ class FileLog:
         made = FileLog.open(place, unsafe_no_sync=into is None)
         made._is_scratch = into is None
         for log in () if into is None else (self, made):
-            relatives.note_place(self._lineage, log.directory)
+            related_banks.note_place(self._lineage, log.directory)
         return made
 
     def ancestors(self) -> tuple[Ancestor, ...]:
@@ -183,7 +183,7 @@ class FileLog:
             return ancestors_of(self.directory)
 
     def relatives(self) -> tuple[Relative, ...]:
-        return relatives.known_relatives(self._lineage, self)
+        return related_banks.known_relatives(self._lineage, self)
 
     def storage(self) -> Storage:
         with self._reading():

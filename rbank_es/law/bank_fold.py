@@ -41,7 +41,7 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.law.bank_state import Pair, PairState, RegisteredOntology, RunEnd, RunRecord, RunState, State
-from rbank_es.law.memory import MEMORY_HANDLERS, MemoryFacts
+from rbank_es.law.fold_memory import MEMORY_HANDLERS, MemoryFacts
 from rbank_es.law.validity import Standing
 
 

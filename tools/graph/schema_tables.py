@@ -20,8 +20,8 @@ from rbank_es.ontology.rdf_names import TYPE
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.system.forks import undivided
 from rbank_es.text.spelled_words import plain_name
-from rbank_es.tools.lookup.term_names import TermNames
-from rbank_es.tools.lookup.term_words import TermWords
+from rbank_es.tools.graph.term_names import TermNames
+from rbank_es.tools.graph.term_words import TermWords
 from rbank_es.tools.runtime.tool_family import ToolError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from rbank_es.sparql.parser.parsed_query import ParsedQuery
 from rbank_es.sparql.parser.tokens import Edit, Token, rewritten
 from rbank_es.sparql.results import Row
 from rbank_es.system.text_cuts import cut
-from rbank_es.tools.lookup.schema_tables import SchemaTables, tables_of
-from rbank_es.tools.lookup.term_names import reference
+from rbank_es.tools.graph.schema_tables import SchemaTables, tables_of
+from rbank_es.tools.graph.term_names import reference
 from rbank_es.tools.runtime.result_page import value_of
 from rbank_es.tools.runtime.tool_family import ToolError
 

@@ -11,8 +11,8 @@ from rbank_es.ontology import rdf_names
 from rbank_es.ontology.prefixes import local_name
 from rbank_es.system.text_cuts import cut
 from rbank_es.text.spelled_words import composed, fold
-from rbank_es.tools.lookup.schema_tables import SchemaTables
-from rbank_es.tools.lookup.term_names import literal, reference
+from rbank_es.tools.graph.schema_tables import SchemaTables
+from rbank_es.tools.graph.term_names import literal, reference
 
 if TYPE_CHECKING:
     from rbank_es.sparql.source import Source

@@ -14,8 +14,8 @@ from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql.results import Cell, Row
 from rbank_es.system.text_cuts import cut
 from rbank_es.text.stems import stems_in
-from rbank_es.tools.lookup.schema_tables import SchemaTables, known_number, tables_of
-from rbank_es.tools.lookup.term_names import TermNames, reference
+from rbank_es.tools.graph.schema_tables import SchemaTables, known_number, tables_of
+from rbank_es.tools.graph.term_names import TermNames, reference
 from rbank_es.tools.runtime.result_page import value_of
 from rbank_es.tools.runtime.tool_answers import AnswerBudget
 from rbank_es.tools.runtime.tool_family import ToolError
