@@ -1,8 +1,8 @@
 """The memory of a fold, with its facts in tables: what a fold keeps in mappings is looked up as rows.
 
 `rbank_es.law.fold_memory` settles the states of items here as in the pure fold, so the two can't differ. This module
-only translates. A fact that an event touches is read from its rows, once. After the event, the difference between its rows
-before and after becomes row changes. The rows of an event therefore don't depend on where batches end.
+only translates. A fact that an event touches is read from its rows, once. After the event, the difference between its
+rows before and after becomes row changes. The rows of an event therefore don't depend on where batches end.
 """
 
 from __future__ import annotations
