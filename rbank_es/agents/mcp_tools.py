@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.agents.open_runs import OpenRuns
-from rbank_es.answers import Bounds, Moment
+from rbank_es.answers import Moment, bounds_of
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank
 from rbank_es.events import MemoriesRead, MemoryProposed, RunJudged
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
@@ -150,14 +150,7 @@ class BankTools:
         self._bank = bank
         self.tools = {name: tool for name, tool in TOOLS.items() if writes or not tool.writes}
         self._open = OpenRuns(bank)
-        self._bounds = Bounds(
-            rows_most=mcp_limits.MCP_ROWS,
-            text_chars=mcp_limits.MCP_TEXT_CHARS,
-            statement_s=mcp_limits.MCP_STATEMENT_S,
-            answer_s=mcp_limits.MCP_ANSWER_S,
-            files=False,
-            prompts=False,
-        )
+        self._bounds = bounds_of("agents")
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer of a tool as plain JSON, at most `MCP_RESULT_BYTES` of it.

@@ -4,7 +4,8 @@ Python (`Bank.runs()`, `bank.at(point).run(id)`), the command line, `--json`, CS
 show these answers and add no fact. A module here is found by its name, and plugins add to `QUESTIONS`.
 """
 
-from rbank_es.answers.shared.bank_reader import BankReader as BankReader, Bounds as Bounds
+from rbank_es.answers.shared.bank_reader import BankReader as BankReader
+from rbank_es.answers.shared.faces import Bounds as Bounds, Face as Face, bounds_of as bounds_of
 from rbank_es.answers.shared.moment import Moment as Moment
 from rbank_es.answers.shared.question import (
     QUESTIONS as QUESTIONS,

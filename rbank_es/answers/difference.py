@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct, structs
@@ -111,15 +111,12 @@ def find_difference(reader: BankReader, question: DifferenceQuestion) -> BankDif
     if question.states:
         items, runs = filter(_is_in_state, found.items), filter(_is_judged_again, found.runs)
         found = structs.replace(found, items=tuple(items), runs=tuple(runs))
-    most = question.limit or reader.bounds.rows_most
-    if most is None:
-        return found
-    most = reader.limit(most)
-    return structs.replace(found, items=_latest(found.items, most), runs=_latest(found.runs, most))
+    most = min(filter(None, (question.limit, reader.bounds.rows_most)), default=None)
+    return structs.replace(found, items=found.items[:most], runs=found.runs[:most])
 
 
 def between(before: BankReader, after: BankReader, chars: int | None = None) -> BankDifference:
-    """Return what changed from a bank as of a position to another one."""
+    """Return what changed from a bank as of a position to another one, what changed last first."""
     found = compared(after.name, facts_at(before.view), facts_at(after.view))
     same = before.bank.place == after.bank.place
     states, verdicts = (after.view.changed_states, after.view.changed_verdicts) if same else (None, None)
@@ -130,7 +127,7 @@ def between(before: BankReader, after: BankReader, chars: int | None = None) -> 
         BankDifference,
         structs.replace(
             found,
-            items=tuple(
+            items=_latest(
                 ItemSince(
                     id=each.id,
                     title=shortened(each.title, chars) or "",
@@ -140,7 +137,7 @@ def between(before: BankReader, after: BankReader, chars: int | None = None) -> 
                 )
                 for each in found.items
             ),
-            runs=tuple(
+            runs=_latest(
                 RunSince(
                     run=each.run,
                     before=each.before,
@@ -184,8 +181,8 @@ def _counts(found: Difference) -> ChangeCounts:
 Changed = TypeVar("Changed", ItemSince, RunSince)
 
 
-def _latest(rows: Sequence[Changed], most: int) -> tuple[Changed, ...]:
-    return tuple(sorted(rows, key=lambda each: -(each.changed_seq or 0))[:most])
+def _latest(rows: Iterable[Changed]) -> tuple[Changed, ...]:
+    return tuple(sorted(rows, key=lambda each: -(each.changed_seq or 0)))
 
 
 def _shared(before: BankReader, after: BankReader) -> SharedHistory | None:

@@ -11,7 +11,6 @@ from rbank_es.answers.search import Found, score_in_words, share_in_words, short
 from rbank_es.cli.shared.answers import opened_reader, print_answer
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.output import Cell, echo, echo_table, styled, warn
-from rbank_es.errors import BadSearch
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.policies.retrieval import WordShare
@@ -67,9 +66,6 @@ def search(
     with opened_reader(bank) as reader:
         view = reader.view
         policy = view.retrieval_policy()
-        if not policy.words(query):
-            # A program may pass any text on; a person who typed one without words wants to hear of it.
-            raise BadSearch(f"the query {safe_line(query)!r} has no words to search for: give at least one word")
         found: Found = reader.ask("search", query=query, k=k, **about)
         shown = [*found.hits, *(found.withheld if show_all else ())]
         print_answer(found, "search", lambda: (_print_explained if explain else print_hits)(shown), as_json, as_csv)
@@ -96,7 +92,9 @@ def _unknown_name(view: View, fact: Literal["domain", "role"], name: str | None)
 
 
 def _why_nothing(view: View, found: Found, asked: Mapping[str, str | None], above: frozenset[str]) -> str:
-    """Return why a search found nothing: weak matches, filters, or other words. `above` are items left out by level."""
+    """Return why a search found nothing: no words, weak matches, filters, other words. `above`: left out by level."""
+    if not view.retrieval_policy().words(found.query):
+        return f"the query {safe_line(found.query)!r} has no words to search for: give at least one word"
     if found.withheld:
         return f"nothing is given: the best match {_shortfall(found)}; --all shows what is withheld"
     # No search but a judge's finds the items that serve the judge.

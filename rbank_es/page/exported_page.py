@@ -226,7 +226,7 @@ class Asking:
 
     def __init__(self, bank: Bank, head: int, options: ExportOptions) -> None:
         self.head = head
-        self._answers = PageAnswers(bank, prompts=options.prompts, argument=options.argument, head=head)
+        self._answers = PageAnswers(bank, "file", prompts=options.prompts, argument=options.argument, head=head)
 
     def ask(self, name: str, **given: str) -> dict[str, Any]:
         """Return an answer, as of the head where no other position is given, as it would be served."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rbank_es.answers import Bounds, Moment, question_kind
+from rbank_es.answers import Face, Moment, bounds_of, question_kind
 from rbank_es.bank import Bank
 from rbank_es.errors import LimitExceeded
 from rbank_es.limits import page_limits
@@ -14,33 +14,14 @@ from rbank_es.limits import page_limits
 class PageAnswers:
     """What a page can ask of a bank: with or without prompts, in commands that name the bank by `argument`.
 
-    `head` is the position up to which the log is known, by default the newest. `served`: to a browser, which names no
-    files of this machine and waits so long at most.
+    `head` is the position up to which the log is known, by default the newest.
     """
 
     def __init__(
-        self,
-        bank: Bank,
-        *,
-        prompts: bool = True,
-        argument: str = "",
-        head: int | None = None,
-        served: bool = False,
+        self, bank: Bank, face: Face, *, prompts: bool = True, argument: str = "", head: int | None = None
     ) -> None:
         self._bank = bank
-        self._bounds = Bounds(
-            rows_most=page_limits.LIST_ROWS_MOST,
-            chars=page_limits.LIST_TEXT_CHARS,
-            text_chars=page_limits.TEXT_CHARS,
-            events_bytes=page_limits.EVENTS_BYTES,
-            statement_s=page_limits.STATEMENT_S if served else None,
-            answer_s=page_limits.ANSWER_S if served else None,
-            files=not served,
-            prompts=prompts,
-            command=argument,
-            digits=page_limits.FRACTION_DIGITS,
-            head=head,
-        )
+        self._bounds = bounds_of(face, prompts=prompts, command=argument, head=head)
 
     def rows_name(self, name: str) -> str:
         """Return the name that the rows of a list have in its answer."""

@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from rbank_es.answers import Face
 from rbank_es.bank import Bank
 from rbank_es.errors import (
     AmbiguousId,
@@ -43,8 +44,10 @@ from rbank_es.page.page_text import element
 from rbank_es.page.trace_receiver import PATHS, TraceReceiver
 from rbank_es.system.command_lines import whole_command
 
-API = "api/v1/"
-LIVE = "live"
+ROOTS: Mapping[str, Face] = {"api/v1/": "api", "page/": "page"}
+"""Where answers lie: whole for programs; for the page, with texts that are cut until somebody opens them."""
+
+LIVE = "api/v1/live"
 COOKIE = "rbank-es"
 
 # Other programs of this host may have set cookies of any form, and of this name too: each with the name is tried.
@@ -68,7 +71,9 @@ class PageHandler:
         `receiver` takes what agents send, where they may.
         """
         self.bank, self.port, self.receiver = bank, port, receiver
-        self._answers = PageAnswers(bank, prompts=prompts, argument=argument, served=True)
+        self._answers = {
+            root: PageAnswers(bank, face, prompts=prompts, argument=argument) for root, face in ROOTS.items()
+        }
         self._argument = argument or bank.name
         self._token = secrets.token_urlsafe(page_limits.TOKEN_BYTES)
         self._tickets: set[str] = set()
@@ -146,12 +151,12 @@ class PageHandler:
         if not path:
             html, policy = served_page(self.bank)
             return PageResponse(body=html.encode(), media="text/html", policy=policy)
-        name = path.removeprefix(API)
-        if name == path:
-            raise Refused(404, "there is no such page")
-        if name == LIVE:
+        if path == LIVE:
             return PageResponse(media="text/event-stream", live_after=_position(parameters.get("after")))
-        return json_response(self._answers.ask(name, parameters))
+        for root, answers in self._answers.items():
+            if path.startswith(root):
+                return json_response(answers.ask(path.removeprefix(root), parameters))
+        raise Refused(404, "there is no such page")
 
 
 _TOLD = (BadInput, LimitExceeded, BadSearch, BadPolicy, BadPoint, AmbiguousId)

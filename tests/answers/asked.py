@@ -63,13 +63,20 @@ def answers_of(bank: Bank | Moment) -> Iterator[tuple[str, dict[str, Any], BankA
             yield name, given, bank.ask(name, **given)
 
 
-def served(bank: Bank, name: str, given: dict[str, Any]) -> tuple[int, Any]:
-    """The status and the JSON of a question that a browser asks."""
-    handler = PageHandler(bank, 8000)
+def served(
+    bank: Bank, name: str, given: dict[str, Any], *, root: str = "api/v1/", argument: str = ""
+) -> tuple[int, Any]:
+    """The status and the JSON of a question that a browser asks, of the server's answers for programs or its page's."""
+    handler = PageHandler(bank, 8000, argument=argument)
     headers = {"host": "127.0.0.1:8000"}
     token = handler.address.partition("?")[2]
     let_in = dict(handler.respond(PageRequest("GET", "/", token, headers)).headers)
     headers["cookie"] = let_in["Set-Cookie"].partition(";")[0]
-    query = urlencode(given, doseq=True)
-    response = handler.respond(PageRequest("GET", f"{let_in['Location']}api/v1/{name}", query, headers))
+    query = urlencode({each: as_text(value) for each, value in given.items()}, doseq=True)
+    response = handler.respond(PageRequest("GET", f"{let_in['Location']}{root}{name}", query, headers))
     return response.status, json.loads(response.body)
+
+
+def as_text(value: Any) -> Any:
+    """The value of a parameter as an address or a command line has it: lists of conditions apart, others as JSON."""
+    return json.dumps(value) if isinstance(value, dict) else value

@@ -6,21 +6,30 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.answers import QUESTIONS, Bounds, ListQuestion, Moment, question_kind
-from rbank_es.errors import BadInput
-from rbank_es.events import RunStarted
-from rbank_es.limits import page_limits
-from tests.answers.asked import fillings, parameters, required, served
+from rbank_es.agents.mcp_tools import BankTools
+from rbank_es.answers import QUESTIONS, Bounds, Face, ListQuestion, Moment, bounds_of, question_kind
+from rbank_es.cli.shared.answers import answer_csv
+from rbank_es.errors import BadInput, NotInBank
+from rbank_es.events import Event, RunStarted
+from rbank_es.limits import answer_limits, mcp_limits, page_limits
+from rbank_es.system.text_cuts import cut_words
+from tests.answers.asked import as_text, fillings, parameters, required, served
 from tests.attacks.hostile_text import TEXTS, hostile_bank
 from tests.attacks.test_absurd_banks import NUL, written_elsewhere
-from tests.cli_runner import SAMPLE, run
-from tests.effort import one_in
+from tests.cli_runner import ROOT, SAMPLE, run
+from tests.effort import examples, one_in
+from tests.strategies import histories
 
+CUTS = (page_limits.LIST_TEXT_CHARS, page_limits.TEXT_CHARS, mcp_limits.MCP_TEXT_CHARS)
 LISTS = [name for name in QUESTIONS.names() if issubclass(question_kind(name).question, ListQuestion)]
 IDS = {"run": "run", "item": "item", "id": "item"}
 """Parameters that are ids, with the kind of what they name."""
@@ -35,19 +44,158 @@ def sample() -> Iterator[Bank]:
 
 def on_every_face(bank: Bank, name: str, given: dict[str, Any], point: str = "") -> Any:
     """Return the JSON of an answer, or the sentence that refuses it, after comparing what all faces give."""
+    argument = str(bank.place)
+    place, at = (f"{argument}@{point}", {"at": point}) if point else (argument, {})
+    answer = None
     try:
         # Commands name the bank as the command line did.
-        moment = Moment(bank, bank.resolve(point or None), Bounds(command=str(bank.place)))
-        found = json.loads(moment.ask(name, **given).json())
+        answer = Moment(bank, bank.resolve(point or None), Bounds(command=argument)).ask(name, **given)
+        found = json.loads(answer.json())
     except BadInput as error:
         found = str(error)
-    words = [f"{each}={value}" for each, value in given.items()]
-    place = f"{bank.place}@{point}" if point else str(bank.place)
-    told = run("ask", place, name, *words, "--json", cwd=Path(bank.place).parent, code=None)
-    assert (told.err.removeprefix("rbank-es: ").strip() if told.code else told.json) == found
-    status, page = served(bank, name, given | ({"at": point} if point else {}))
-    assert (page.get("error") if status != 200 else type(page)) == (found if isinstance(found, str) else dict)
+    words = [f"{each}={as_text(value)}" for each, value in given.items()]
+    assert printed(bank, "ask", place, name, *words, "--json") == found
+    if answer is not None and question_kind(name).rows is not None:
+        csv = run("ask", place, name, *words, "--csv", cwd=Path(bank.place).parent).out
+        assert csv.replace("\r\n", "\n") == answer_csv(answer, name).replace("\r\n", "\n")
+    for root in ("api/v1/", "page/"):
+        status, page = served(bank, name, given | at, root=root, argument=argument)
+        wanted = {"error": found} if answer is None else found
+        assert (status == 200) == (answer is not None), page
+        assert page == wanted if root == "api/v1/" else not list(departures(wanted, page))
     return found
+
+
+def printed(bank: Bank, *words: str) -> Any:
+    """The JSON that a command prints, or the sentence that it ends with."""
+    done = run(*words, cwd=Path(bank.place).parent, code=None)
+    return done.json if done.code in (0, 1) else done.err.removeprefix("rbank-es: ").strip()
+
+
+def departures(whole: Any, shown: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """What a page shows otherwise than others, but for texts that it cuts and the digits of fractions of events."""
+    if isinstance(whole, dict) and isinstance(shown, dict) and whole.keys() == shown.keys():
+        is_cut = shown.get("next_offset") is not None and whole["next_offset"] is None
+        for name in whole.keys() - ({"next_offset"} if is_cut else set()):
+            yield from departures(whole[name], shown[name], f"{path}.{name}")
+    elif isinstance(whole, list) and isinstance(shown, list) and len(whole) == len(shown):
+        for place, each in enumerate(whole):
+            yield from departures(each, shown[place], f"{path}.{place}")
+    elif isinstance(whole, float) and ".facts." in path:
+        yield from [(path, whole, shown)] if shown != float(f"{whole:.{page_limits.FRACTION_DIGITS}g}") else []
+    elif isinstance(whole, str) and whole != shown:
+        cuts = (whole[: page_limits.TEXT_CHARS], *(cut_words(whole, most) for most in CUTS))
+        yield from [(path, whole, shown)] if shown not in cuts else []
+    elif whole != shown:
+        yield path, whole, shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["", "200"])
+@pytest.mark.parametrize("name", QUESTIONS.names())
+def test_every_question_has_the_same_answer_on_every_face(sample: Bank, name: str, point: str) -> None:
+    for given in parameters(name, fillings(sample.at(point or None))):
+        assert on_every_face(sample, name, given, point)["position"] == (200 if point else sample.position)
+
+
+BOUNDS: dict[str, dict[str, Any]] = {
+    "so many": {"limit": 2},
+    "of texts": {"chars": 20},
+    "some fields": {"where": "verdict=failure", "sort": "-started_seq"},
+    "behind the end": {"after": 10**6},
+    "a page that is too long": {"limit": 10**6},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "name"), one_in(3, [(case, name) for name in QUESTIONS.names() for case in BOUNDS]))
+def test_bounds_are_the_same_on_every_face(sample: Bank, name: str, case: str) -> None:
+    """Those that a question doesn't take, too: each face says so."""
+    [given] = parameters(name, fillings(sample))[:1]
+    assert on_every_face(sample, name, {**given, **BOUNDS[case]})
+
+
+ALL = answer_limits.ANSWER_ROWS_MOST
+COMMANDS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "runs": (["runs", "PLACE"], {"limit": ALL}),
+    "items": (["items", "PLACE"], {"limit": ALL}),
+    "run": (["show", "PLACE", "RUN"], {"run": "RUN", "limit": ALL}),
+    "item": (["show", "PLACE", "ITEM"], {"item": "ITEM", "limit": ALL}),
+    "event": (["show", "PLACE", "event:5"], {"event": "5"}),
+    "prompts": (["show", "PLACE", "RUN", "--prompts"], {"run": "RUN"}),
+    "review": (["review", "PLACE"], {"limit": ALL}),
+    "doubts": (["review", "PLACE", "--verdicts", "3"], {"limit": 3}),
+    "health": (["health", "PLACE", "--points", "3"], {"points": 3}),
+    "search": (["search", "PLACE", "the tallest"], {"query": "the tallest"}),
+    "policies": (["policy", "PLACE"], {}),
+    "check": (["verify", "PLACE"], {}),
+    "drift": (["drift", "PLACE", "--ont", "lights"], {"ont": ["lights"]}),
+    "curve": (["retrieval", "curve", "PLACE"], {}),
+    "lineage": (["impact", "PLACE", "ITEM"], {"kind": "item", "id": "ITEM"}),
+    "whatif": (["whatif", "PLACE", "--without", "ITEM"], {"without": ["ITEM"]}),
+    "bisect": (["bisect", "PLACE"], {}),
+    "difference": (["diff", "PLACE@100", "PLACE"], {"since": 100}),
+}
+"""Commands of their own, with what they ask: lists whole, as people and files want them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_of_its_own_prints_the_same_answer(sample: Bank, name: str) -> None:
+    words, given = COMMANDS[name]
+    filled = {"PLACE": str(SAMPLE), "RUN": sample.runs().rows[0].run, "ITEM": sample.items().rows[0].id}
+    given = json.loads(replaced(json.dumps(given), filled))
+    moment = Moment(sample, sample.position, Bounds(command=str(SAMPLE)))
+    assert printed(sample, *(replaced(each, filled) for each in words), "--json") == json.loads(
+        moment.ask(name, **given).json()
+    )
+
+
+def replaced(text: str, by: dict[str, str]) -> str:
+    for name, value in by.items():
+        text = text.replace(name, value)
+    return text
+
+
+def test_the_tools_for_agents_have_the_fields_of_the_answers(sample: Bank) -> None:
+    moment, tools = sample.at(), BankTools(sample, writes=False)
+
+    def call(name: str, **given: Any) -> Any:
+        return json.loads(msgspec.json.encode(tools.call(name, given)))
+
+    query, run, item = "Which light is the tallest?", moment.runs().rows[0].run, moment.items().rows[0].id
+    whole = json.loads(moment.search(query, 5).json())["hits"]
+    hits = call("search", query=query, k=5)["hits"]
+    assert hits == [{name: each[name] for name in hits[0]} for each in whole] != []
+    [got] = call("get", ids=[item])["items"]
+    assert got.items() <= json.loads(moment.item(item).json())["item"].items()
+    for kind, id in (("run", run), ("item", item)):
+        told, answer = call("why", id=id), json.loads(moment.ask(kind, **{kind: id}).json())
+        assert told.keys() <= answer.keys() and not list(departures({each: answer[each] for each in told}, told))
+    with pytest.raises(NotInBank, match="no item 'nobody' at position 609"):
+        call("get", ids=["nobody"])
+
+
+def test_what_faces_allow_is_what_the_document_says() -> None:
+    """Each bound that differs, as its table has it."""
+    document = (ROOT / "docs" / "questions.md").read_text()
+    for face in get_args(Face):
+        bounds = bounds_of(face)
+        [row] = [line for line in document.splitlines() if line.startswith(f"| {face} |")]
+        cells = [each.strip() for each in row.strip("|").split("|")][1:]
+        assert cells == [shown_bound(getattr(bounds, name)) for name in BOUNDED], face
+    assert {*BOUNDED, "command", "head", "digits"} == set(Bounds.__struct_fields__)
+
+
+BOUNDED = ("rows_most", "chars", "text_chars", "events_bytes", "statement_s", "answer_s", "files", "prompts")
+
+
+def shown_bound(value: float | bool | None) -> str:
+    return (
+        {None: "–", True: "yes", False: "no"}[value]
+        if value is None or value is True or value is False
+        else f"{value:,g}"
+    )
 
 
 def of_lists(field: str) -> dict[str, tuple[dict[str, Any], str]]:
@@ -125,6 +273,23 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Bank
         bank.log.close()
 
 
+@pytest.mark.slow
+@settings(max_examples=examples(2), suppress_health_check=list(HealthCheck))
+@drawn(
+    history=histories(min_size=4, max_size=12).filter(bool),
+    names=st.lists(st.sampled_from(QUESTIONS.names()), min_size=4, max_size=4, unique=True),
+)
+def test_any_bank_is_answered_alike_on_every_face(
+    history: list[Event], names: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with Bank.create(tmp_path_factory.mktemp("any") / "bank") as bank:
+        bank.append(history)
+        filled = fillings(bank)
+        for name in names:
+            for asked in parameters(name, filled)[:1]:
+                on_every_face(bank, name, asked)
+
+
 STRANGE = [(kind, name) for name in QUESTIONS.names() for kind in ("erased", "hostile", "foreign", "empty")]
 
 
@@ -140,7 +305,7 @@ def test_every_bank_is_answered_alike_on_every_face(strange: dict[str, Bank], ki
 
 def test_a_page_waits_for_no_answer_that_takes_long(sample: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page_limits, "ANSWER_S", 0)
-    asked = {
+    asked: dict[str, dict[str, Any]] = {
         "whatif": {"without": '["lights-02"]'},
         "bisect": {"bad": '["lights-08"]', "good": '["lights-05"]'},
         "check": {"decisions": True},

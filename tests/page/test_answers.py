@@ -117,7 +117,7 @@ def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(
 
 def test_without_prompts_what_models_were_sent_is_in_no_answer(bank: Bank) -> None:
     run = ask(bank, "runs", limit=1)["runs"][0]["run"]
-    without = PageAnswers(bank, prompts=False)
+    without = PageAnswers(bank, "file", prompts=False)
     found = without.ask("run", {"run": run})
     assert all(layer.text.text is None and not layer.text.erased for layer in found.layers)
     calls = [each for each in found.events if each.type == "lm_called"]
@@ -140,7 +140,7 @@ def test_erased_words_are_in_no_answer() -> None:
 
 
 def ask_any(bank: Bank, name: str, **given: Any) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(PageAnswers(bank).ask(name, given)))
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(PageAnswers(bank, "file").ask(name, given)))
     return found
 
 
@@ -173,7 +173,7 @@ def ask_any(bank: Bank, name: str, **given: Any) -> dict[str, Any]:
 )
 def test_what_can_not_be_answered_is_refused_by_name(bank: Bank, name: str, given: dict[str, Any]) -> None:
     with pytest.raises((BadInput, BadPoint)):
-        PageAnswers(bank).ask(name, given)
+        PageAnswers(bank, "file").ask(name, given)
 
 
 def test_text_that_looks_like_sql_is_looked_for_as_text(bank: Bank) -> None:
@@ -267,7 +267,7 @@ def test_errors_that_ended_runs_are_failures_to_look_at_by_their_reason(tmp_path
 @pytest.mark.slow
 def test_what_to_check_first_is_what_the_command_lists_and_in_the_past_what_was_doubtful_then(bank: Bank) -> None:
     listed = command("review", SAMPLE, "--verdicts", "10", "--json", cwd=SAMPLE).json
-    found = PageAnswers(bank, argument=str(SAMPLE)).ask("doubts", {})
+    found = PageAnswers(bank, "file", argument=str(SAMPLE)).ask("doubts", {})
     assert found.total == listed["total"] > 0 and found.command.endswith(f"--verdicts {found.total}")
     for row, wanted in zip(found.rows, listed["rows"], strict=True):
         for name in ("run", "verdict", "judged_seq", "loss", "takes_out", "minutes", "confirm", "stake_total"):

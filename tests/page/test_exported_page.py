@@ -194,7 +194,7 @@ def test_a_file_holds_what_a_served_bank_answers(sample_page: str) -> None:
         cut = {(text["path"], event["seq"]) for name, _, run in held if name == "run" for event in run["events"]
                for text in event["texts"] if text["next_offset"] is not None}  # fmt: skip
         assert {(asked["path"], int(asked["event"])) for name, asked, _ in held if name == "text"} >= cut != set()
-        asking = PageAnswers(bank)
+        asking = PageAnswers(bank, "file")
         for name, asked, found in held[:: 1 if os.environ.get("CI") else 5]:
             limit = {"limit": "200"} if name in ("runs", "items", "leakage") else {}
             assert found == json.loads(msgspec.json.encode(asking.ask(name, asked | limit))), (name, asked)

@@ -107,7 +107,7 @@ def test_a_file_says_of_which_position_it_shows_what_lies_between_two_of_its_sto
             go(tab, f"#/runs?at={point}")
             assert f"what is shown for {point} is as of the last of them before it" in text(tab)
             at = tab.eval("document.documentElement.dataset.shown")
-            rows = PageAnswers(bank).ask("runs", {"at": at, "sort": "-started_seq", "limit": "100"}).rows
+            rows = PageAnswers(bank, "file").ask("runs", {"at": at, "sort": "-started_seq", "limit": "100"}).rows
             assert int(at) <= bank.resolve(point) and f"{len(rows)} runs as of position {at}, " in text(tab)
             shown = tab.eval("[...document.querySelectorAll('main tbody th a')].map(e => e.hash.split('?')[0])")
             assert shown == [f"#/run/{row.run}" for row in rows]

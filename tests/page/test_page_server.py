@@ -73,7 +73,7 @@ def test_a_server_that_stops_waits_three_seconds_for_requests_under_way() -> Non
 @pytest.mark.slow
 def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
     with Bank.open(SAMPLE) as bank:
-        answers = PageAnswers(bank)
+        answers = PageAnswers(bank, "api")
         run, item = answers.ask("runs", {"at": "400"}).rows[0], answers.ask("items", {"at": "400"}).rows[0]
         asked = {
             "run": {"run": run.run}, "prompts": {"run": run.run}, "item": {"item": item.id}, "event": {"event": "5"},

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from rbank_es.answers.shared.conditions import conditions_of, is_list, sort_of, where_texts
+from rbank_es.answers.shared.faces import Bounds
 from rbank_es.answers.shared.question import BankAnswer, ListQuestion, Page, question_kind
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.events.event import Text
@@ -33,34 +34,6 @@ class _AtPosition(Protocol):
 
 
 At = TypeVar("At", bound=_AtPosition)
-
-
-class Bounds(Struct, frozen=True, kw_only=True):
-    """What a face allows an answer.
-
-    rows_most    rows of a page at most;  chars  characters of each text of a row, unless asked for fewer
-    text_chars   characters of each text of one run or event at most, unless asked for fewer
-    events_bytes bytes of JSON of a run's events in one answer at most, but one event at least
-    statement_s  seconds of each question to the read models
-    answer_s     seconds of an answer that computes: what-if, bisection, checks
-    files        whether files of this machine, and other banks, may be named
-    prompts      whether what models were sent and answered is shown
-    command      the bank as commands of this face name it, by default its name
-    digits       significant digits of fractions in an event's facts
-    head         the position up to which the log is known, by default the newest
-    """
-
-    rows_most: int | None = None
-    chars: int | None = None
-    text_chars: int | None = None
-    events_bytes: int | None = None
-    statement_s: float | None = None
-    answer_s: int | None = None
-    files: bool = True
-    prompts: bool = True
-    command: str = ""
-    digits: int | None = None
-    head: int | None = None
 
 
 class BankReader:

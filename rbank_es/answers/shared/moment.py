@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from rbank_es.answers.shared.bank_reader import BankReader, Bounds
+from rbank_es.answers.shared.bank_reader import BankReader
+from rbank_es.answers.shared.faces import Bounds
 from rbank_es.answers.shared.question import Page
 from rbank_es.answers.shared.questions import Questions
 from rbank_es.limits import answer_limits

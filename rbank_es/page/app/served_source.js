@@ -2,7 +2,8 @@
 
 import { withRows } from "./row_list.js";
 
-const ROOT = "api/v1/";
+const ANSWERS = "page/";
+const NEWS = "api/v1/live";
 
 export class ServedSource {
   isLive = true;
@@ -11,7 +12,7 @@ export class ServedSource {
   async get(name, { at = null, ...asked } = {}) {
     const given = Object.entries({ ...asked, at }).flatMap(([key, value]) => [value].flat().map((each) => [key, each])).filter(([, value]) => value !== undefined && value !== null && value !== "");
     try {
-      const response = await fetch(`${ROOT}${name}?${new URLSearchParams(given)}`, { credentials: "same-origin" });
+      const response = await fetch(`${ANSWERS}${name}?${new URLSearchParams(given)}`, { credentials: "same-origin" });
       return withRows(name, await response.json());
     } catch {
       return { at, error: "The server does not answer. It may have been stopped: start it again with rbank-es serve." };
@@ -20,7 +21,7 @@ export class ServedSource {
 
   /** Call back with each position of the log after the newest one that is known. */
   follow(newest, callback) {
-    const events = new EventSource(`${ROOT}live?after=${newest}`);
+    const events = new EventSource(`${NEWS}?after=${newest}`);
     let known = newest;
     events.onmessage = ({ data }) => {
       if (Number(data) <= known) return;
