@@ -15,11 +15,14 @@ from threading import Lock
 from typing import Any
 
 import msgspec
-from agents import exceptions, tracing
 
 from rbank_es.agents.answer_judges import AnswerJudge, judge_answer
 from rbank_es.bank import Bank
 from rbank_es.bank.agent_run import AgentRun
+from rbank_es.system.extras import named_extra
+
+with named_extra():
+    from agents import exceptions, tracing
 
 
 class _Traced:

@@ -15,13 +15,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import dspy
-from dspy.utils.callback import BaseCallback
-
 from rbank_es.agents.answer_judges import AnswerJudge, judge_answer
 from rbank_es.agents.wrapped_lm import recording_callback
 from rbank_es.bank import Bank
 from rbank_es.bank.agent_run import AgentRun
+from rbank_es.system.extras import named_extra
+
+with named_extra():
+    import dspy
+    from dspy.utils.callback import BaseCallback
 
 
 class Remembering(dspy.Module):

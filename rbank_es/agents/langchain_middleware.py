@@ -15,17 +15,19 @@ from contextvars import ContextVar
 from typing import Annotated, Any
 from uuid import UUID
 
-from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, OmitFromInput
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import SystemMessage, convert_to_openai_messages
-from langchain_core.tracers.context import register_configure_hook
-from langgraph.config import get_config
-from langgraph.errors import GraphBubbleUp
-
 from rbank_es.agents.answer_judges import AnswerJudge, judge_answer
 from rbank_es.agents.open_runs import OpenRuns
 from rbank_es.bank import Bank
 from rbank_es.bank.agent_run import AgentRun
+from rbank_es.system.extras import named_extra
+
+with named_extra():
+    from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, OmitFromInput
+    from langchain_core.callbacks import BaseCallbackHandler
+    from langchain_core.messages import SystemMessage, convert_to_openai_messages
+    from langchain_core.tracers.context import register_configure_hook
+    from langgraph.config import get_config
+    from langgraph.errors import GraphBubbleUp
 
 
 class RecordedState(AgentState):

@@ -10,7 +10,6 @@ import click
 from rbank_es.cli.shared.application import Command, debug_option
 from rbank_es.cli.shared.arguments import open_whole
 from rbank_es.cli.shared.output import echo, flush
-from rbank_es.errors import MissingExtra
 
 TOKEN = "RBANK_MCP_TOKEN"
 
@@ -28,12 +27,8 @@ def mcp(bank: str, read_only: bool, port: int | None) -> None:
     Without --http the host starts this command, and speaks over its standard input and output. Over HTTP a host must
     send a token: that of the environment variable RBANK_MCP_TOKEN, else a new one, printed at the start.
     """
-    try:
-        from rbank_es.agents import mcp_server
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio", "uvicorn", "starlette"):
-            raise
-        raise MissingExtra("mcp", "the command mcp") from error
+    from rbank_es.agents import mcp_server
+
     with open_whole(bank) as opened:
         if port is None:
             mcp_server.serve_stdio(opened, read_only=read_only)

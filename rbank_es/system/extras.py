@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 from rbank_es.errors import MissingExtra
@@ -14,6 +16,9 @@ EXTRAS = {
     "psycopg": "postgres",
     **dict.fromkeys(("pandas", "polars", "pyarrow"), "frames"),
     "opentelemetry": "otlp",
+    **dict.fromkeys(("mcp", "mcp_types"), "mcp"),
+    "langchain": "langchain",
+    "agents": "openai-agents",
 }
 """Packages that only an extra installs, with that extra."""
 
@@ -24,6 +29,9 @@ PURPOSES = {
     "postgres": "a bank on a PostgreSQL server",
     "frames": "a frame or a Parquet file",
     "otlp": "reading OpenTelemetry's protobuf",
+    "mcp": "the command mcp",
+    "langchain": "middleware for LangChain",
+    "openai-agents": "a recorder for the OpenAI Agents SDK",
 }
 """What each extra is for, as messages say it."""
 
@@ -32,6 +40,15 @@ def missing_extra(error: BaseException) -> MissingExtra | None:
     """Return the error for an import that failed because an extra is not installed; None for any other error."""
     name = (error.name or "").split(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return MissingExtra(EXTRAS[name], PURPOSES[EXTRAS[name]]) if name in EXTRAS else None
+
+
+@contextmanager
+def named_extra() -> Iterator[None]:
+    """Raise `MissingExtra` for an import in the `with` that failed because an extra is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise missing_extra(error) or error from error
 
 
 def require(package: str) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -10,7 +14,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import MissingExtra
 from rbank_es.events import RunStarted
-from rbank_es.system.extras import EXTRAS, missing_extra
+from rbank_es.system.extras import EXTRAS, PURPOSES, missing_extra
 from tests.cli_runner import ROOT, SAMPLE, run
 
 HIDDEN = {"PYTHONPATH": f"{ROOT / 'tests' / 'cli' / 'without_extras'}:{ROOT}"}
@@ -75,8 +79,24 @@ def test_any_failed_import_of_an_extra_names_it() -> None:
 
 def test_the_table_of_extras_is_that_of_the_project() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    installed = packages_distributions()
     for package, extra in EXTRAS.items():
-        assert any(requirement.startswith(package) for requirement in extras[extra])
+        names = tuple(re.split(r"[\[<>=]", requirement)[0] for requirement in extras[extra])
+        assert any(name.startswith(names) for name in installed[package]), package
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("agents_sdk", "openai-agents"), ("langchain_middleware", "langchain"), ("dspy_program", "agent")],
+)
+def test_a_recorder_whose_library_is_missing_names_its_extra(module: str, extra: str) -> None:
+    hide = "import sys; sys.modules.update(dict.fromkeys(('agents', 'langchain', 'dspy')))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{hide}; import rbank_es.agents.{module}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert f"MissingExtra: {PURPOSES[extra]} needs an optional part" in done.stderr
+    assert f"pip install 'rbank-es[{extra}]'" in done.stderr
 
 
 @pytest.mark.slow
