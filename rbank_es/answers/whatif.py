@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -34,9 +35,11 @@ class SuppositionQuestion(BankQuestion, frozen=True, kw_only=True):
     chars: Annotated[Chars | None, Meta(description="Characters of each title and prompt at most; null: whole.")] = None
 
 
-def find_whatif(reader: BankReader, question: SuppositionQuestion) -> WhatIf:
-    """Return what would differ. Raises `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`, and `BadInput` for
-    positions in the wrong order.
+def find_whatif(
+    reader: BankReader, question: SuppositionQuestion, *, into: Path | None = None, force: bool = False
+) -> WhatIf:
+    """Return what would differ; with `into`, write the read models as they would be. Raises `NotInBank`, `AmbiguousId`,
+    `BadPolicy`, `BadPoint`, `BadInput` for positions in the wrong order, and as `rebuild`.
     """
     bank = reader.bank
     since = bank.resolve(question.since)
@@ -44,13 +47,12 @@ def find_whatif(reader: BankReader, question: SuppositionQuestion) -> WhatIf:
     if until > reader.position:
         raise BadInput(f"until is position {until:,}, later than {reader.position:,}: ask about a later point")
     supposed = WhatIfQuestion(policies=question.policies, verdicts=question.verdicts, without=question.without)
-    found = what_if(reader.name, bank.log, supposed, since, until, progress=reader.progress)
-    chars = question.chars
-    found = shortened_whatif(found, reader.chars(chars), reader.text_chars(chars))
+    found = what_if(reader.name, bank.log, supposed, since, until, into=into, force=force, progress=reader.progress)
+    found = _shortened(found, reader.chars(question.chars), reader.text_chars(question.chars))
     return found if reader.bounds.prompts else without_prompts(found)
 
 
-def shortened_whatif(found: WhatIf, title_chars: int | None, prompt_chars: int | None) -> WhatIf:
+def _shortened(found: WhatIf, title_chars: int | None, prompt_chars: int | None) -> WhatIf:
     """Return an answer with titles and prompts of at most so many characters."""
     items = (replace(each, title=shortened(each.title, title_chars) or "") for each in found.items)
     decisions = (replace(each, title=shortened(each.title, title_chars) or "") for each in found.decisions)

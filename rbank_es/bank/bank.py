@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.answers.shared.questions import Questions
+from rbank_es.answers.shared.questions import Questions, several
 from rbank_es.bank.agent_acts import AgentActs
 from rbank_es.bank.branches import BankBranches
 from rbank_es.bank.ids import erasing_of
@@ -132,18 +132,19 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         model is called, and nothing is written to the log.
         Raises `BadInput`, `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`, `ProjectionError`.
         """
-        from rbank_es.answers.whatif import shortened_whatif
-        from rbank_es.bank.what_if import WhatIfQuestion, what_if
+        from rbank_es.answers.shared.bank_reader import BankReader
+        from rbank_es.answers.whatif import QUESTION, find_whatif
 
         target = None if into is None else Path(into)
         if target is not None and not force:
             from rbank_es.projections.builder import refuse_existing
 
             refuse_existing(replaceable(target))  # before the work; another process may still be faster
-        question = WhatIfQuestion(policies=policies or {}, verdicts=verdicts or {}, without=tuple(without))
-        last, first = self.resolve(until), self.resolve(since)
-        found = what_if(self.name, self.log, question, first, last, into=target, force=force, progress=progress)
-        return shortened_whatif(found, chars, chars)
+        supposed = {"policies": policies or {}, "verdicts": verdicts or {}, "without": several(without)}
+        question = QUESTION.parse("whatif", {**supposed, "since": since, "until": until, "chars": chars})
+        reader = BankReader(self.live, self.name, bank=self, position=lambda: self.position)
+        reader.progress = progress
+        return find_whatif(reader, question, into=target, force=force)
 
     # ---------------------------------------------------------------- items
 

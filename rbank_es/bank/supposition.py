@@ -8,7 +8,7 @@ did to others. Without a run: nothing of it is in the log, and what was drawn fr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast, get_args
+from typing import Any
 
 from msgspec import Struct
 
@@ -55,12 +55,12 @@ class Supposition(Struct, frozen=True, kw_only=True):
 
 
 def supposition_of(
-    state: State, policies: Mapping[str, Any], verdicts: Mapping[str, str], without: Without
+    state: State, policies: Mapping[str, Any], verdicts: Mapping[str, VerdictValue], without: Without
 ) -> Supposition:
     """Return a supposition about a bank with whole ids, as of a state of it.
 
     Ids may be any beginning that no other one has, written `item:ID` or `run:ID` where it could be either.
-    Raises `NotInBank`, `AmbiguousId`, `BadInput` for a verdict that there isn't or on a run without one, `BadPolicy`.
+    Raises `NotInBank`, `AmbiguousId`, `BadInput` for a verdict on a run without one, `BadPolicy`.
     """
     found: dict[str, set[str]] = {"item": set(), "run": set()}
     for given in without:
@@ -71,20 +71,13 @@ def supposition_of(
         id = _judged_run(state, run)
         if id in found["run"]:
             raise BadInput(f"run {id!r} can't be left out and have another verdict; suppose one of the two")
-        if given_verdicts.setdefault(id, _verdict(verdict)) != verdict:
+        if given_verdicts.setdefault(id, verdict) != verdict:
             raise BadInput(f"two verdicts on run {id!r}: {given_verdicts[id]} and {verdict}; give one")
     made = Supposition(
         policies=policies, verdicts=given_verdicts, items=frozenset(found["item"]), runs=frozenset(found["run"])
     )
     made.choices(tuple(state.policies.values()))
     return made
-
-
-def _verdict(given: str) -> VerdictValue:
-    known = get_args(VerdictValue)
-    if given not in known:
-        raise BadInput(f"{given!r} is no verdict; give one of {', '.join(known)}")
-    return cast("VerdictValue", given)
 
 
 def _judged_run(state: State, given: str) -> str:

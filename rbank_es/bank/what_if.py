@@ -45,7 +45,7 @@ from rbank_es.events import (
     WordsEmbedded,
 )
 from rbank_es.events.items import Item, Polarity
-from rbank_es.events.run_events import LayerUse
+from rbank_es.events.run_events import LayerUse, VerdictValue
 from rbank_es.law import State, counted_uses_of, fold, items_above, items_of_task
 from rbank_es.law.decision_timeline import TIMELINE_TYPES, DecisionTimeline
 from rbank_es.law.lessons_to_draw import lessons_to_draw
@@ -78,7 +78,7 @@ class WhatIfQuestion(Struct, frozen=True, kw_only=True):
     """A question in the words of the asker: tables of policies, verdicts by run, items and runs left out."""
 
     policies: Mapping[str, Any] = {}
-    verdicts: Mapping[str, str] = {}
+    verdicts: Mapping[str, VerdictValue] = {}
     without: tuple[str, ...] = ()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, Bounds, Moment, Page, question_kind
 from rbank_es.errors import BadInput, NotInBank
-from tests.answers.asked import served
+from tests.answers.asked import fillings, parameters, served
 from tests.cli_runner import SAMPLE, fails, run
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -69,6 +70,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no question": ({"": "nosuch"}, "there is no question 'nosuch'; there are: about,"),
     "too many conditions": ({"where": ["run=a"] * 51}, "Expected `array` of length <= 50 - at `where`"),
 }
+
+
+OF_PYTHON = ("events", "text")
+"""What a bank has under the name of a question that is none: its events and its texts, as Python works with them."""
 
 
 @pytest.fixture
@@ -146,6 +151,29 @@ def test_a_bank_of_an_earlier_point_is_asked_as_it_was_then(bank: Bank) -> None:
 def test_every_question_is_a_method_of_a_bank_and_of_a_moment(bank: Bank, name: str) -> None:
     assert callable(getattr(bank, name)) and callable(getattr(bank.at(5), name))
     assert not hasattr(bank, "_" + name)
+    for given in parameters(name, fillings(bank))[:1]:
+        wanted = bank.ask(name, **given)
+        given = {each: json.loads(value) if str(value).startswith("[") else value for each, value in given.items()}
+        for asked in (bank, bank.at()):
+            if asked is not bank or name not in OF_PYTHON:
+                assert getattr(asked, name)(**given) == wanted
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"verdicts": {"lights-02": "good"}}, {"policies": {"dedup": 1}}, {"policies": "x"}, {"without": "nobody"},
+        {"since": 10, "until": 5}, {"until": 9999}, {"chars": 0}, {"since": "nosuch"},
+    ],
+)  # fmt: skip
+def test_what_cant_be_supposed_is_refused_with_one_sentence_by_each_method(bank: Bank, given: dict[str, Any]) -> None:
+    as_named = {name: [each] if name == "without" else each for name, each in given.items()}
+    said = []
+    for ask in (bank.whatif, bank.at().whatif, partial(bank.ask, "whatif")):
+        with pytest.raises(BadInput) as refused:
+            ask(**(as_named if isinstance(ask, partial) else given))
+        said.append(str(refused.value))
+    assert len(set(said)) == 1
 
 
 def test_a_text_of_an_event_is_read_in_blocks(bank: Bank) -> None:

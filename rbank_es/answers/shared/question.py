@@ -206,7 +206,7 @@ class QuestionKind(Struct, Generic[Q, A], frozen=True, kw_only=True):
         Raises `BadInput` for any that can't be.
         """
         known = self.question.__struct_fields__
-        for each in given:
+        for each in sorted(given):  # so that each face names the same one
             if each not in known:
                 raise BadInput(f"{name} has no parameter {each[: limits.GIVEN_WORD_CHARS]!r}{hint(each, known)}")
         try:

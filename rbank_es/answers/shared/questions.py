@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rbank_es.limits import answer_limits
 
@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     from rbank_es.events.run_events import VerdictValue
     from rbank_es.log import Head
     from rbank_es.ontology.source_names import Names
+
+
+Named = TypeVar("Named")
+
+
+def several(names: Iterable[Named] | str) -> tuple[Named | str, ...]:
+    """Return names, or the one that is given as a text: a text is iterable, too, by its letters."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 class Questions:
@@ -172,7 +180,7 @@ class Questions:
 
         Raises `BadInput`, `NotInBank`, `AmbiguousId`, `BadPolicy`, `BadPoint`.
         """
-        supposed = {"policies": dict(policies or {}), "verdicts": dict(verdicts or {}), "without": tuple(without)}
+        supposed = {"policies": policies or {}, "verdicts": verdicts or {}, "without": several(without)}
         found: WhatIf = self.ask("whatif", **supposed, since=since, until=until, chars=chars)
         return found
 
@@ -184,7 +192,7 @@ class Questions:
 
         Raises `LogCorruption` for damage; `CheckFailed` if a noted head, a retrieval or the ancestry does not hold.
         """
-        heads = tuple(map(str, noted))
+        heads = tuple(map(str, several(noted)))
         found: BankCheck = self.ask(
             "check", noted=heads, retrievals=retrievals, decisions=decisions, strict=strict, parent=parent
         )
@@ -196,7 +204,7 @@ class Questions:
         Without runs, those of tasks that succeeded and then failed, by `metric`. Raises `NotInBank`, `AmbiguousId`,
         `BadInput`.
         """
-        found: Bisection = self.ask("bisect", bad=tuple(bad), good=tuple(good), metric=metric)
+        found: Bisection = self.ask("bisect", bad=several(bad), good=several(good), metric=metric)
         return found
 
     def drift(self, ont: Names, old: Names = (), *, skip_unreadable: bool = False) -> Drift:
