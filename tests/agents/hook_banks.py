@@ -36,6 +36,11 @@ def live_in(monkeypatch: pytest.MonkeyPatch, home: Path) -> Path:
     return home
 
 
+def environment() -> dict[str, str]:
+    """The variables that say where this home is, for a command that runs in it."""
+    return {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
+
+
 def teach(bank: Bank, item: Item) -> None:
     """Record an item as learned, and bring the read models up to date."""
     extraction = bank.append(MemoriesExtracted(kind="manual", heads=(item.head,), candidates=(item.text,)))

@@ -120,156 +120,59 @@ def test_runs_that_landed_again_cost_no_pass_of_the_log_each(
     assert passes[0] == passes[1]
 
 
-def merged_range(repository: Repository) -> str:
-    repository.git("checkout", "-q", "-b", "feature")
-    work = repository.work()
-    repository.work()
-    repository.git("checkout", "-q", "main")
-    repository.commit("meanwhile")
+RANGE = "checkout -b feature; WORK; work; checkout main; commit; "
+SQUASHED = "WORK; work; reset --soft HEAD~2; git-commit -m Both; "
+LOST = {
+    "a reverted merge": RANGE + "merge --no-ff --no-edit feature; revert --no-edit -m 1 HEAD",
+    "a reverted squash": RANGE
+    + "merge --squash feature; git-commit --no-edit; branch -D feature; revert --no-edit HEAD",
+    "reverted after a rebase": RANGE + "checkout feature; rebase main; revert --no-edit HEAD~1",
+    "a reset": "WORK; reset --hard HEAD~1; commit",
+    "amended and reverted": "WORK; add; git-commit --amend --no-edit; revert --no-edit HEAD",
+    "detached behind it": "WORK; revert --no-edit HEAD; checkout --detach HEAD",
+}
+KEPT = {
+    "not merged": RANGE,
+    "squashed by a reset": SQUASHED,
+    "squashed and picked": SQUASHED + "tag both; reset --hard HEAD~1; commit; cherry-pick both",
+    "squashed and rebased": "commit; " + SQUASHED + "rebase --onto HEAD~2 HEAD~1",
+    "dropped by a rebase": "WORK; commit; rebase --onto HEAD~2 HEAD~1",
+    "picked again": "WORK; tag work; revert --no-edit HEAD; cherry-pick work",
+    "reset and back": "WORK; tag work; reset --hard HEAD~1; reset --hard work",
+    "detached before it": "WORK; revert --no-edit HEAD; checkout HEAD~2",
+    "reverted elsewhere": "WORK; checkout -b feature; revert --no-edit HEAD; checkout main",
+}
+"""What happens to work that is lost, and to work that is there or of which history does not tell."""
+
+
+def happens(repository: Repository, script: str) -> str:
+    """Do what a script says; return the commit of the run, which is its WORK."""
+    work = ""
+    for number, (name, *words) in enumerate(line.split() for line in script.strip("; ").split("; ")):
+        if name in ("WORK", "work"):
+            made = repository.work()
+            work = made if name == "WORK" else work
+        elif name == "commit":
+            repository.commit(f"meanwhile-{number}")
+        elif name == "add":
+            (repository.place / "more").write_text("more")
+            repository.git("add", "more")
+        else:
+            repository.git(name.removeprefix("git-"), *words)
     return work
 
 
-def reverted_merge(repository: Repository) -> str:
-    work = merged_range(repository)
-    repository.git("merge", "-q", "--no-ff", "--no-edit", "feature")
-    repository.git("revert", "--no-edit", "-m", "1", "HEAD")
-    return work
-
-
-def reverted_squash(repository: Repository) -> str:
-    work = merged_range(repository)
-    repository.git("merge", "-q", "--squash", "feature")
-    repository.git("commit", "-q", "--no-edit")
-    repository.git("branch", "-q", "-D", "feature")
-    repository.git("revert", "--no-edit", "HEAD")
-    return work
-
-
-def reverted_after_rebase(repository: Repository) -> str:
-    work = merged_range(repository)
-    repository.git("checkout", "-q", "feature")
-    repository.git("rebase", "-q", "main")
-    repository.git("revert", "--no-edit", "HEAD~1")
-    return work
-
-
-def reset(repository: Repository) -> str:
-    work = repository.work()
-    repository.git("reset", "-q", "--hard", "HEAD~1")
-    repository.commit("another way")
-    return work
-
-
-def amended_and_reverted(repository: Repository) -> str:
-    work = repository.work()
-    (repository.place / "more").write_text("more")
-    repository.git("add", "more")
-    repository.git("commit", "-q", "--amend", "--no-edit")
-    repository.git("revert", "--no-edit", "HEAD")
-    return work
-
-
-def unmerged(repository: Repository) -> str:
-    return merged_range(repository)
-
-
-def squashed_by_reset(repository: Repository) -> str:
-    work = repository.work()
-    repository.work()
-    repository.git("reset", "-q", "--soft", "HEAD~2")
-    repository.git("commit", "-q", "-m", "Both at once")
-    return work
-
-
-def squashed_by_reset_and_picked(repository: Repository) -> str:
-    work = squashed_by_reset(repository)
-    both = repository.git("rev-parse", "HEAD")
-    repository.git("reset", "-q", "--hard", "HEAD~1")
-    repository.commit("meanwhile")
-    repository.git("cherry-pick", both)
-    return work
-
-
-def squashed_by_reset_and_rebased(repository: Repository) -> str:
-    repository.commit("earlier")
-    work = squashed_by_reset(repository)
-    repository.git("rebase", "-q", "--onto", "HEAD~2", "HEAD~1")
-    return work
-
-
-def dropped_by_rebase(repository: Repository) -> str:
-    work = repository.work()
-    repository.commit("later")
-    repository.git("rebase", "-q", "--onto", "HEAD~2", "HEAD~1")
-    return work
-
-
-def picked_again(repository: Repository) -> str:
-    work = repository.work()
-    repository.git("revert", "--no-edit", "HEAD")
-    repository.git("cherry-pick", work)
-    return work
-
-
-def reset_and_back(repository: Repository) -> str:
-    work = repository.work()
-    repository.git("reset", "-q", "--hard", "HEAD~1")
-    repository.git("reset", "-q", "--hard", work)
-    return work
-
-
-def detached_before(repository: Repository) -> str:
-    work = repository.work()
-    repository.git("revert", "--no-edit", "HEAD")
-    repository.git("checkout", "-q", "HEAD~2")
-    return work
-
-
-def reverted_elsewhere(repository: Repository) -> str:
-    work = repository.work()
-    repository.git("checkout", "-q", "-b", "feature")
-    repository.git("revert", "--no-edit", "HEAD")
-    repository.git("checkout", "-q", "main")
-    return work
-
-
-def detached_behind(repository: Repository) -> str:
-    work = repository.work()
-    repository.git("revert", "--no-edit", "HEAD")
-    repository.git("checkout", "-q", "--detach", "HEAD")
-    return work
-
-
-LOST = [reverted_merge, reverted_squash, reverted_after_rebase, reset, amended_and_reverted, detached_behind]
-KEPT = [
-    unmerged,
-    squashed_by_reset,
-    squashed_by_reset_and_picked,
-    squashed_by_reset_and_rebased,
-    dropped_by_rebase,
-    picked_again,
-    reset_and_back,
-    detached_before,
-    reverted_elsewhere,
-]
-
-
-@pytest.mark.parametrize("happen", LOST)
-def test_work_that_was_taken_away_fails_its_run(repository: Repository, happen: object) -> None:
-    work = happen(repository)  # type: ignore[operator]
-    with bank_of_runs({"r": [work[:8]]}) as bank:
-        [row] = learn_from_git(bank, repository.place).rows
-        assert (row.verdict, row.commit) == ("failure", work) and standing(bank, "r") == ("failure", "git")
-
-
-@pytest.mark.parametrize("happen", KEPT)
-def test_work_that_is_there_or_of_which_history_does_not_tell_is_left_alone(
-    repository: Repository, happen: object
-) -> None:
-    work = happen(repository)  # type: ignore[operator]
+@pytest.mark.parametrize("name", [*LOST, *KEPT])
+def test_work_that_was_taken_away_fails_its_run_and_other_work_is_left_alone(repository: Repository, name: str) -> None:
+    work = happens(repository, (LOST | KEPT)[name])
     with bank_of_runs({"r": [work[:8]]}) as bank:
         position = bank.position
-        assert not learn_from_git(bank, repository.place).rows and bank.position == position
+        rows = learn_from_git(bank, repository.place).rows
+        if name in LOST:
+            assert [(row.verdict, row.commit) for row in rows] == [("failure", work)]
+            assert standing(bank, "r") == ("failure", "git")
+        else:
+            assert not rows and bank.position == position
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from rbank_es import Bank
 from rbank_es.agents.prompt_tally import tallied, tally
 from rbank_es.agents.spool_intake import take_spool_in
 from rbank_es.limits import hook_limits as limits
-from tests.agents.hook_banks import LESSON, PROMPT, hooked, live_in, notes, sample, spool, taught, teach
+from tests.agents.hook_banks import LESSON, PROMPT, environment, hooked, live_in, notes, sample, spool, taught, teach
 from tests.cli_runner import run
 
 
@@ -31,13 +30,8 @@ def repository(home: Path) -> Path:
     return place
 
 
-def environment(home: Path) -> dict[str, str]:
-    names = ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")
-    return {name: os.environ[name] for name in names}
-
-
 def command(home: Path, cwd: Path, *arguments: str) -> Any:
-    return run(*arguments, "--json", cwd=cwd, env=environment(home)).json
+    return run(*arguments, "--json", cwd=cwd, env=environment()).json
 
 
 def prompt(cwd: Path, session: str = "s") -> dict[str, Any]:
@@ -66,7 +60,7 @@ def test_the_bank_that_a_clone_brings_is_a_strangers_until_the_user_says_so(home
     taught(repository / ".rbank" / "bank")
     user = home / "data" / "rbank-es" / "banks" / "coding"
     assert hooked(prompt(repository)) == "" and "not trusted" in notes(user)[0]
-    said = run("install", "claude-code", "--project", cwd=repository, env=environment(home), stdin="n\n", code=None)
+    said = run("install", "claude-code", "--project", cwd=repository, env=environment(), stdin="n\n", code=None)
     assert said.code != 0 and "1 active item" in said.err + said.out
     assert hooked(prompt(repository, "two")) == ""
     command(home, repository, "install", "claude-code", "--project", "--yes")
@@ -93,7 +87,7 @@ def test_a_configuration_that_others_can_write_trusts_nobody(home: Path, reposit
 def test_a_link_in_the_place_of_the_projects_folder_is_refused(home: Path, repository: Path) -> None:
     (home / "elsewhere").mkdir()
     (repository / ".rbank").symlink_to(home / "elsewhere")
-    said = run("install", "claude-code", "--project", "--yes", cwd=repository, env=environment(home), code=2)
+    said = run("install", "claude-code", "--project", "--yes", cwd=repository, env=environment(), code=2)
     assert "not a directory" in said.err
     assert list((home / "elsewhere").iterdir()) == []
 
@@ -102,11 +96,11 @@ def test_without_a_yes_nothing_is_changed(home: Path) -> None:
     (home / ".claude").mkdir()
     settings = home / ".claude" / "settings.json"
     settings.write_text("{}\n")
-    said = run("install", "claude-code", cwd=home, env=environment(home), stdin="n\n", code=None)
+    said = run("install", "claude-code", cwd=home, env=environment(), stdin="n\n", code=None)
     assert said.code != 0 and '+    "SessionStart": [' in said.out and settings.read_text() == "{}\n"
     assert not (home / "config").exists()
     settings.write_text("{\n // mine\n}")
-    refused = run("install", "claude-code", "--yes", cwd=home, env=environment(home), code=2)
+    refused = run("install", "claude-code", "--yes", cwd=home, env=environment(), code=2)
     assert f"{settings}:2: a comment" in refused.err
 
 
@@ -123,7 +117,7 @@ def test_uninstall_gives_the_bytes_back(home: Path) -> None:
 @pytest.mark.slow
 def test_doctor_tells_what_is_installed_what_ran_and_whether_the_lesson_arrived(home: Path, repository: Path) -> None:
     def checks() -> dict[str, Any]:
-        said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(home), code=None)
+        said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(), code=None)
         return {check["name"]: check for check in said.json["checks"]}
 
     assert not checks()["installed"]["ok"] and not checks()["last run"]["ok"]
@@ -147,13 +141,13 @@ def test_doctor_says_that_the_last_prompt_got_no_answer_and_why(home: Path, repo
     [bank] = repository.glob(".rbank/bank")
     made = spool(bank).append({"kind": "prompt", "prompt": PROMPT})
     spool(bank).append({"kind": "note", "of": made, "why": "late: the time of a hook was over"})
-    said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(home), code=None)
+    said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(), code=None)
     [check] = [check for check in said.json["checks"] if check["name"] == "last run"]
     assert not check["ok"] and "late" in check["detail"] and "busy" in check["fix"]
 
 
 def checked(home: Path, repository: Path, name: str) -> dict[str, Any]:
-    said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(home), code=None)
+    said = run("doctor", "--hooks", "--json", cwd=repository, env=environment(), code=None)
     [check] = [check for check in said.json["checks"] if check["name"] == name]
     return dict(check)
 
@@ -163,7 +157,7 @@ def test_doctor_counts_the_lessons_of_the_bank_and_warns_of_an_empty_one(home: P
     bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
     empty = checked(home, repository, "bank")
     assert empty["ok"] and "0 active lessons" in empty["detail"] and "rbank-es import" in empty["fix"]
-    said = run("doctor", "--hooks", cwd=repository, env=environment(home), code=None).out
+    said = run("doctor", "--hooks", cwd=repository, env=environment(), code=None).out
     assert "warns   bank" in said and "to fix: fill it" in said
     with Bank.open(bank) as opened:
         teach(opened, LESSON)
@@ -226,7 +220,7 @@ def test_doctor_says_that_hooks_are_turned_off(home: Path, repository: Path, nam
 
 def test_doctor_says_what_codex_does_not_trust(home: Path) -> None:
     def trusted() -> dict[str, Any]:
-        said = run("doctor", "--hooks", "--json", cwd=home, env=environment(home), code=None)
+        said = run("doctor", "--hooks", "--json", cwd=home, env=environment(), code=None)
         found: dict[str, Any] = next(check for check in said.json["checks"] if check["name"] == "trusted")
         return found
 

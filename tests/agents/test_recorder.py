@@ -8,7 +8,6 @@ import os
 import re
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -200,14 +199,6 @@ class Silent:
 
     def __str__(self) -> str:
         raise RuntimeError("no words")
-
-
-@dataclass
-class Found:
-    """A result of a tool."""
-
-    name: str
-    lit: bool
 
 
 LOOP: list[Any] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import time
 from contextlib import closing
@@ -17,7 +16,7 @@ from rbank_es.agents.spool import Spool
 from rbank_es.agents.spool_intake import take_spool_in
 from rbank_es.agents.spooled_turns import turns_of
 from rbank_es.events import Event, MemoriesRetrieved, RunFinished, RunJudged, RunStarted, ToolCalled, type_of
-from tests.agents.hook_banks import LESSON, PROMPT, hooked, live_in, sample, spool, taught, teach
+from tests.agents.hook_banks import LESSON, PROMPT, environment, hooked, live_in, sample, spool, taught, teach
 from tests.agents.transcripts.sessions import Turn, codex_lines, time_of, write
 from tests.cli_runner import run
 
@@ -204,7 +203,6 @@ def test_a_hostile_spool_is_taken_in_or_left_out_and_ends(bank: Path, data: byte
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["missing", "of another release"])
 def test_a_correction_makes_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path, fault: str) -> None:
-    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     other = Item.make("Fix the rounding of a discount early", "Round each line.")
     with Bank.open(bank) as opened:
         teach(opened, other)
@@ -215,39 +213,36 @@ def test_a_correction_makes_read_models_that_a_hook_can_use(bank: Path, tmp_path
         with closing(sqlite3.connect(models)) as connection:
             connection.execute("PRAGMA application_id = 1")
     assert not hooked(sample("claude-code/UserPromptSubmit"), bank)
-    run("reject", str(bank), LESSON.id, "--because", "wrong", cwd=tmp_path, env=environment)
+    run("reject", str(bank), LESSON.id, "--because", "wrong", cwd=tmp_path, env=environment())
     assert other.id in hooked(sample("claude-code/UserPromptSubmit") | {"session_id": "another"}, bank)
 
 
 def test_a_fork_has_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path) -> None:
-    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
-    run("fork", str(bank), "./trial", cwd=tmp_path, env=environment)
+    run("fork", str(bank), "./trial", cwd=tmp_path, env=environment())
     assert LESSON.id in hooked(sample("claude-code/UserPromptSubmit"), tmp_path / "trial")
 
 
 def test_import_and_learn_take_the_spool_in_and_dry_runs_do_not(bank: Path, tmp_path: Path) -> None:
-    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     turn(bank)
     transcript = claude_transcript(tmp_path / "another.jsonl", "")
-    run("import", str(bank), str(transcript), "--dry-run", cwd=tmp_path, env=environment)
-    said = run("learn", str(bank), "--due", "--dry-run", cwd=tmp_path, env=environment)
+    run("import", str(bank), str(transcript), "--dry-run", cwd=tmp_path, env=environment())
+    said = run("learn", str(bank), "--due", "--dry-run", cwd=tmp_path, env=environment())
     assert "5 lines that hooks spooled would be taken in before" in said.err
     assert len(spool(bank).look()) == 5
-    said = run("import", str(bank), str(transcript), cwd=tmp_path, env=environment)
+    said = run("import", str(bank), str(transcript), cwd=tmp_path, env=environment())
     assert "took in 1 turn that hooks saw" in said.err and spool(bank).look() == []
     assert hooked(sample("codex/UserPromptSubmit"), bank)
 
 
 def test_what_hooks_just_gave_is_taken_in_before_a_correction_and_told_of_by_impact(bank: Path, tmp_path: Path) -> None:
-    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     turn(bank)
-    said = run("impact", str(bank), LESSON.id, cwd=tmp_path, env=environment)
+    said = run("impact", str(bank), LESSON.id, cwd=tmp_path, env=environment())
     assert "5 lines that hooks spooled wait: import or learn takes them in" in said.err
-    said = run("reject", str(bank), LESSON.id, "--because", "wrong", "--dry-run", cwd=tmp_path, env=environment)
+    said = run("reject", str(bank), LESSON.id, "--because", "wrong", "--dry-run", cwd=tmp_path, env=environment())
     assert "would be taken in before" in said.err and len(spool(bank).look()) == 5
-    said = run("reject", str(bank), LESSON.id, "--because", "wrong", cwd=tmp_path, env=environment)
+    said = run("reject", str(bank), LESSON.id, "--because", "wrong", cwd=tmp_path, env=environment())
     assert "had been given what left: 1 run" in said.out and spool(bank).look() == []
-    said = run("impact", str(bank), LESSON.id, cwd=tmp_path, env=environment)
+    said = run("impact", str(bank), LESSON.id, cwd=tmp_path, env=environment())
     assert "1 run" in said.out and not said.err
 
 
@@ -268,17 +263,16 @@ def test_every_act_of_a_person_takes_the_spool_in_before_and_leaves_models_that_
     bank: Path, tmp_path: Path, act: str
 ) -> None:
     """Also one that records nothing, whose read models were missing."""
-    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     words = [str(bank) if word == "BANK" else word for word in ACTS[act]]
     turn(bank)
-    said = run(*words, "--dry-run", cwd=tmp_path, env=environment)
+    said = run(*words, "--dry-run", cwd=tmp_path, env=environment())
     assert "would be taken in before" in said.err and len(spool(bank).look()) == 5
-    said = run(*words, cwd=tmp_path, env=environment)
+    said = run(*words, cwd=tmp_path, env=environment())
     assert "took in 1 turn that hooks saw" in said.err and spool(bank).look() == []
     with Bank.open(bank) as opened:
         opened.read_models().path.unlink()
         position = opened.position
-    run(*words, cwd=tmp_path, env=environment)
+    run(*words, cwd=tmp_path, env=environment())
     with Bank.open(bank) as opened:
         assert opened.position == position
     hooked(sample("claude-code/UserPromptSubmit") | {"session_id": "another"}, bank)
@@ -286,9 +280,8 @@ def test_every_act_of_a_person_takes_the_spool_in_before_and_leaves_models_that_
 
 
 def test_skills_that_are_brought_up_to_date_leave_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path) -> None:
-    environment = {name: os.environ[name] for name in ("HOME", "RBANK_CACHE", "XDG_DATA_HOME", "XDG_CONFIG_HOME")}
     turn(bank)
-    said = run("skills", str(bank), "--sync", cwd=tmp_path, env=environment)
+    said = run("skills", str(bank), "--sync", cwd=tmp_path, env=environment())
     assert "took in 1 turn that hooks saw" in said.err
     assert hooked(sample("codex/UserPromptSubmit"), bank)
 

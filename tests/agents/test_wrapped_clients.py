@@ -38,7 +38,6 @@ from tests.models.openai_server import (
 http: Any = importlib.import_module("httpx2" if openai.__version__.startswith("3.") else "httpx")
 KEY = "sk-a-key-of-nobody-0123456789"
 ASK: list[Any] = [{"role": "user", "content": "Which lamps are lit?"}]
-LESSON = 'Look at the "porch" too.\nIts lamp is on a timer.'
 
 
 @pytest.fixture
@@ -277,16 +276,6 @@ def test_asynchronous_functions_and_objects_are_recorded(bank: Bank, calls: Mode
     assert [(call.error_code, call.response) for call in recorded(bank)] == [
         ("unexpected", None), (None, '"plain x"'), (None, '"object x"'), (None, '"plain x"'),
     ]  # fmt: skip
-
-
-class Hostile(dict[str, str]):
-    def items(self) -> Any:
-        raise RuntimeError("no items")
-
-
-class Endless:
-    def __repr__(self) -> str:
-        raise AssertionError("nobody asks for it")
 
 
 CIRCLE: list[Any] = []

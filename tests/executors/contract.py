@@ -8,10 +8,10 @@ import re
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from dspy.primitives.code_interpreter import CodeInterpreterError
@@ -35,6 +35,63 @@ from tests.faults.disk import Disk, no_space
 SPARQL = "SELECT ?light WHERE { ?light ?seen ?marigold }"
 
 
+TOO_LONG = LmFailed("context_too_long", "too long", "choose another model")
+
+
+class Ending(NamedTuple):
+    """What an agent and its provider say, and how such a run ends."""
+
+    said: Callable[[Any], list[Said]]
+    outcome: str
+    error_code: str | None
+    calls: int | None
+    """None where parts of the prompt gave way first."""
+    steps: int
+    iterations: int | None = None
+    """The limit, where there is one."""
+
+
+ENDINGS: dict[str, Ending] = {
+    "prose for the forced answer": Ending(
+        lambda agent: [agent.finds(), "prose, no fields"], "forced_at_limit", "unreadable", 2, 1, 1
+    ),
+    "a blank forced answer": Ending(
+        lambda agent: [agent.finds(), answer("  ")], "forced_at_limit", "unreadable", 2, 1, 1
+    ),
+    "no word for the forced answer": Ending(
+        lambda agent: [agent.finds(), "", "", ""], "forced_at_limit", "bad_response", 4, 1, 1
+    ),
+    "a failure at the forced answer": Ending(
+        lambda agent: [agent.finds(), LmFailed("refused", "no", "ask")], "forced_at_limit", "refused", 2, 1, 1
+    ),
+    "a forced answer that may not be asked for": Ending(
+        lambda agent: [agent.finds(), LmFailed("replay_miss", "no", "ask")], "failed", "replay_miss", 2, 1, 1
+    ),
+    "nothing but prose": Ending(lambda agent: ["prose"] * 4, "forced_at_limit", "unreadable", 4, 3, 3),
+    "never a word": Ending(lambda agent: ["", "", "", agent.submits()], "failed", "bad_response", 3, 1),
+    "silence in between": Ending(lambda agent: [agent.finds(), "", "", "", agent.submits()], "submitted", None, 5, 3),
+    "a failure": Ending(lambda agent: [agent.finds(), LmFailed("timeout", "slow", "wait")], "failed", "timeout", 2, 1),
+    "too long at first": Ending(lambda agent: [TOO_LONG] * 9, "failed", "context_too_long", None, 0),
+}
+"""The agent is told apart from its provider, and each step that was made is kept."""
+
+ERRORS: dict[str, tuple[Callable[[Any], Said], str | None, str]] = {
+    "prose": (lambda agent: "I would look at the register.", "unreadable", "[Error] Your reply"),
+    "half": (lambda agent: agent.half_said(), "unreadable", "[Error] Your reply"),
+    "blank fields": (lambda agent: "[[ ## completed ## ]]", "unreadable", "[Error] Your reply"),
+    "other fields": (lambda agent: rendered({"thought": "x", "action": "y"}), "unreadable", "[Error] Your reply"),
+    "an empty answer": (lambda agent: agent.submits("  "), "refused", "the answer is empty"),
+    "an unknown tool": (lambda agent: agent.calls("no_such_tool"), "", "no_such_tool"),
+    "a tool that refuses": (lambda agent: agent.calls("refuse"), None, "refused_here"),
+    "a broken tool": (lambda agent: agent.calls("broken_tool"), None, "tool_failed"),
+    "no arguments": (lambda agent: agent.calls("find"), None, "find"),
+    "a wrong name": (lambda agent: agent.calls("find", wrong=1), None, "find"),
+    "a wrong value": (lambda agent: agent.calls("find", word=["x"]), None, "find"),
+    "two values, one wrong": (lambda agent: agent.calls("find", word="x", k="many"), None, "find"),
+}
+"""A step of an agent that errs, its fault ("" for any, None for any or none), and words of what it is told."""
+
+
 class ExecutorContract:
     """Subclasses say how their agent writes things down."""
 
@@ -46,6 +103,9 @@ class ExecutorContract:
     def calls(self, tool: str, **arguments: Any) -> str:
         """A step that calls one tool and looks at its answer."""
         raise NotImplementedError
+
+    def finds(self, word: str = "rock") -> str:
+        return self.calls("find", word=word)
 
     def submits(self, text: str = "Three.", **fields: Any) -> str:
         """A step that hands in the result."""
@@ -74,78 +134,47 @@ class ExecutorContract:
         assert json.loads(str(end.evidence)) == {"keys": ["a", 2]} and end.answer_chars == 6 and end.error_code is None
 
     @pytest.mark.parametrize(
-        ("given", "kept"),
+        ("text", "given", "kept"),
         [
-            (["k1", "k2"], {"keys": ["k1", "k2"]}),
-            ("k1", {"keys": ["k1"]}),
-            ([], {}),
-            ({"a": {"b": [1]}}, {"a": {"b": [1]}}),
+            ("Yes.", ["k1", "k2"], {"keys": ["k1", "k2"]}),
+            ("Yes.", "k1", {"keys": ["k1"]}),
+            ("Yes.", [], {}),
+            (["a", 3], {"a": {"b": [1]}}, {"a": {"b": [1]}}),
         ],
     )
-    def test_evidence_in_any_form_becomes_an_object(self, tmp_path: Path, given: Any, kept: Any) -> None:
-        result = self.setting(tmp_path, self.submits("Yes.", evidence=given)).run(self.name, self.interpreters)
-        assert result.outcome == "submitted" and result.evidence == kept
+    def test_an_answer_in_any_form_becomes_a_text_and_evidence_an_object(
+        self, tmp_path: Path, text: Any, given: Any, kept: Any
+    ) -> None:
+        result = self.setting(tmp_path, self.submits(text, evidence=given)).run(self.name, self.interpreters)
+        assert (result.outcome, result.evidence) == ("submitted", kept)
+        assert result.answer == (text if isinstance(text, str) else '["a", 3]')
 
-    def test_an_answer_that_is_no_text_becomes_one(self, tmp_path: Path) -> None:
-        result = self.setting(tmp_path, self.submits(["a", 3])).run(self.name, self.interpreters)  # type: ignore[arg-type]
-        assert (result.outcome, result.answer) == ("submitted", '["a", 3]')
-
-    def test_an_empty_answer_is_refused_and_the_run_goes_on(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, self.submits("  "), self.submits("Three."))
-        result = made.run(self.name, self.interpreters)
-        assert result.answer == "Three." and result.steps[0].fault == "refused"
-        assert "the answer is empty" in made.turns.prompt()
+    @pytest.mark.parametrize("name", ENDINGS)
+    def test_a_run_ends_as_what_it_is_and_keeps_its_steps(self, tmp_path: Path, name: str) -> None:
+        case = ENDINGS[name]
+        made = self.setting(tmp_path, *case.said(self))
+        result = made.run(self.name, self.interpreters, **({"iterations": case.iterations} if case.iterations else {}))
+        assert (result.outcome, result.error_code) == (case.outcome, case.error_code)
+        assert (made.end.outcome, made.end.error_code) == (case.outcome, case.error_code)
+        assert case.calls in (None, len(lm_calls(made))) and result.iterations == len(made.steps) == case.steps
+        assert result.answer == ("Three." if case.outcome == "submitted" else "") and (
+            made.end.error or not case.error_code
+        )
+        faults = [step.fault for step in result.steps]
+        assert name != "silence in between" or faults == [None, "bad_response", None]
 
     def test_the_limit_forces_an_answer_and_says_so(self, tmp_path: Path) -> None:
-        made = self.setting(
-            tmp_path, *[self.calls("find", word="rock")] * 3, self.answers("Two.", SPARQL, {"keys": []})
-        )
+        made = self.setting(tmp_path, *[self.finds()] * 3, self.answers("Two.", SPARQL, {"keys": []}))
         result = made.run(self.name, self.interpreters, iterations=3)
         assert (result.outcome, result.answer, result.sparql) == ("forced_at_limit", "Two.", SPARQL)
         assert result.iterations == 3 == len(made.steps) and made.end.outcome == "forced_at_limit"
         assert [call.step for call in lm_calls(made)] == [1, 2, 3, None]
 
-    @pytest.mark.parametrize("said", ["prose, no fields", answer("  ")], ids=["prose", "blank"])
-    def test_a_forced_answer_that_fails_is_still_told_apart(self, tmp_path: Path, said: str) -> None:
-        made = self.setting(tmp_path, self.calls("find", word="rock"), said)
-        result = made.run(self.name, self.interpreters, iterations=1)
-        assert (result.outcome, result.answer, result.error_code) == ("forced_at_limit", "", "unreadable")
-        assert made.end.error_code == "unreadable" and made.end.answer == "" and len(made.steps) == 1
-
-    def test_a_provider_that_gives_no_word_at_the_forced_answer_is_told_apart_from_the_agent(
-        self, tmp_path: Path
-    ) -> None:
-        made = self.setting(tmp_path, self.calls("find", word="rock"), "", "", "")
-        result = made.run(self.name, self.interpreters, iterations=1)
-        assert (result.outcome, result.answer, result.error_code) == ("forced_at_limit", "", "bad_response")
-
-    def test_a_run_in_which_the_model_never_says_a_word_ends_as_the_providers_failure(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, "", "", "", self.submits())
-        result = made.run(self.name, self.interpreters)
-        assert (result.outcome, result.error_code, len(lm_calls(made))) == ("failed", "bad_response", 3)
-        assert "no word of the model" in str(result.error)
-
-    def test_a_provider_that_falls_silent_costs_a_step_of_a_run_in_which_the_model_spoke(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, self.calls("find", word="rock"), "", "", "", self.submits())
-        result = made.run(self.name, self.interpreters)
-        assert (result.outcome, [step.fault for step in result.steps]) == ("submitted", [None, "bad_response", None])
-
-    def test_a_model_that_fails_at_the_forced_answer_leaves_the_outcome(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, self.calls("find", word="rock"), LmFailed("refused", "no", "ask otherwise"))
-        result = made.run(self.name, self.interpreters, iterations=1)
-        assert (result.outcome, result.error_code) == ("forced_at_limit", "refused")
-
-    def test_a_model_that_fails_ends_the_run_and_keeps_its_steps(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, self.calls("find", word="rock"), LmFailed("timeout", "too slow", "wait"))
-        result = made.run(self.name, self.interpreters)
-        assert (result.outcome, result.error_code, len(result.steps)) == ("failed", "timeout", 1)
-        assert made.end.outcome == "failed" and made.end.error_code == "timeout" and made.end.answer is None
-
     def test_an_interruption_goes_up_and_keeps_the_steps(self, tmp_path: Path) -> None:
         def interrupt(_: object) -> str:
             raise KeyboardInterrupt
 
-        made = self.setting(tmp_path, self.calls("find", word="rock"), interrupt)
+        made = self.setting(tmp_path, self.finds(), interrupt)
         with pytest.raises(KeyboardInterrupt):
             made.run(self.name, self.interpreters)
         assert len(made.steps) == 1 and "run_finished" not in made.types
@@ -157,7 +186,7 @@ class ExecutorContract:
     def test_a_history_that_is_too_long_for_the_model_is_shortened(self, tmp_path: Path, failure: str) -> None:
         words = ("oldest", "older", "newer")
         too_long = LmFailed(failure, "too long", "choose another model")
-        made = self.setting(tmp_path, *[self.calls("find", word=word) for word in words], too_long, self.submits())
+        made = self.setting(tmp_path, *[self.finds(word) for word in words], too_long, self.submits())
         result = made.run(self.name, self.interpreters)
         assert (result.outcome, result.iterations) == ("submitted", 4)
         assert [call.error_code for call in lm_calls(made)] == [None, None, None, failure, None]
@@ -165,26 +194,15 @@ class ExecutorContract:
         assert len(made.turns.prompt()) < len(made.turns.prompt(-2)) and "newer" in made.turns.prompt()
 
     def test_a_history_stays_shortened(self, tmp_path: Path) -> None:
-        too_long = LmFailed("context_too_long", "too long", "choose another model")
-        finds = [self.calls("find", word=f"w{number}") for number in range(4)]
-        made = self.setting(tmp_path, *finds[:3], too_long, finds[3], self.submits())
+        finds = [self.finds(f"w{number}") for number in range(4)]
+        made = self.setting(tmp_path, *finds[:3], TOO_LONG, finds[3], self.submits())
         result = made.run(self.name, self.interpreters)
         assert result.outcome == "submitted" and len(made.turns.prompt()) < 2 * len(made.turns.prompt(3))
         assert "w3 light" in made.turns.prompt() and len(made.turns.prompt(-2)) < len(made.turns.prompt(3))
 
-    def test_a_prompt_that_is_too_long_without_any_step_fails_the_run(self, tmp_path: Path) -> None:
-        too_long = LmFailed("context_too_long", "too long", "choose another model")
-        made = self.setting(tmp_path, *[self.calls("find", word="rock")] * 3, *[too_long] * 9)
-        result = made.run(self.name, self.interpreters)
-        assert (result.outcome, result.error_code, result.iterations) == ("failed", "context_too_long", 3)
-        assert made.end.error_code == "context_too_long" and "too long" in str(made.end.error)
-        first = self.setting(tmp_path / "first", *[too_long] * 9).run(self.name, self.interpreters)
-        assert (first.outcome, first.error_code, first.iterations) == ("failed", "context_too_long", 0)
-
     def test_a_forced_answer_is_asked_for_with_a_shorter_history_too(self, tmp_path: Path) -> None:
-        too_long = LmFailed("context_too_long", "too long", "choose another model")
-        finds = [self.calls("find", word=word) for word in ("oldest", "newer")]
-        made = self.setting(tmp_path, *finds, too_long, self.answers("Two."))
+        finds = [self.finds(word) for word in ("oldest", "newer")]
+        made = self.setting(tmp_path, *finds, TOO_LONG, self.answers("Two."))
         result = made.run(self.name, self.interpreters, iterations=2)
         assert (result.outcome, result.answer) == ("forced_at_limit", "Two.")
         assert len(made.turns.prompt()) < len(made.turns.prompt(-2))
@@ -192,9 +210,7 @@ class ExecutorContract:
     # ---------------------------------------------------------------- order and content of the record
 
     def test_events_stand_in_the_order_in_which_things_happen(self, tmp_path: Path) -> None:
-        made = self.setting(
-            tmp_path, self.calls("find", word="rock"), self.calls("llm_query", prompt="p"), self.submits()
-        )
+        made = self.setting(tmp_path, self.finds(), self.calls("llm_query", prompt="p"), self.submits())
         made.run(self.name, self.interpreters)
         assert made.types == [
             "run_started",
@@ -208,7 +224,7 @@ class ExecutorContract:
         assert [call.step for call in tool_calls(made)] == [1]
 
     def test_a_step_holds_what_was_said_done_and_shown(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, self.calls("find", word="rock"), self.submits())
+        made = self.setting(tmp_path, self.finds(), self.submits())
         result = made.run(self.name, self.interpreters)
         first, last = made.steps
         assert (first.index, first.reasoning) == (1, "I think.") and "rock" in str(first.code)
@@ -225,12 +241,12 @@ class ExecutorContract:
             seen.append(len(made.steps))
             return self.submits()
 
-        made = self.setting(tmp_path, self.calls("find", word="rock"), look)
+        made = self.setting(tmp_path, self.finds(), look)
         made.run(self.name, self.interpreters)
         assert seen == [1]
 
     def test_the_context_stands_in_each_prompt_once_and_whole(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, self.calls("find", word="rock"), self.submits())
+        made = self.setting(tmp_path, self.finds(), self.submits())
         made.run(self.name, self.interpreters)
         for number in (0, 1):
             lines = [line.strip() for line in made.turns.prompt(number).splitlines()]
@@ -258,20 +274,19 @@ class ExecutorContract:
 
     # ---------------------------------------------------------------- an agent that errs
 
-    @pytest.mark.parametrize("kind", ["prose", "half", "blank fields", "other fields"])
-    def test_a_reply_that_can_not_be_read_costs_a_step_and_is_explained(self, tmp_path: Path, kind: str) -> None:
-        said = {
-            "prose": "I would look at the register.",
-            "half": self.half_said(),
-            "blank fields": "[[ ## completed ## ]]",
-            "other fields": rendered({"thought": "x", "action": "y"}),
-        }[kind]
-        made = self.setting(tmp_path, said, self.submits())
+    @pytest.mark.parametrize("name", ERRORS)
+    def test_an_error_of_the_agent_costs_a_step_and_is_explained(self, tmp_path: Path, name: str) -> None:
+        said, fault, words = ERRORS[name]
+        made = self.setting(tmp_path, said(self), self.submits())
         result = made.run(self.name, self.interpreters)
-        assert (result.outcome, result.iterations) == ("submitted", 2)
         first = result.steps[0]
-        assert first.fault == "unreadable" and not first.code and first.output.startswith("[Error] Your reply")
-        assert first.output in made.turns.prompt() and made.steps[0].output == first.output
+        assert (result.outcome, result.answer, result.iterations) == ("submitted", "Three.", 2)
+        assert words in first.output and first.output in made.turns.prompt() and made.steps[0].output == first.output
+        assert fault is None or (first.fault == fault if fault else first.fault is not None)
+        if fault == "unreadable":
+            assert not first.code and first.output.startswith(words)
+        if name in ("a tool that refuses", "a broken tool"):
+            assert [call.error_code for call in tool_calls(made)] == [words]
 
     def test_an_unreadable_reply_is_shown_again_but_not_without_end(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, "long " * 20_000, self.submits())
@@ -284,7 +299,7 @@ class ExecutorContract:
         """Its failure is the agent's own, and its other steps are not asked for."""
         said = {
             "unreadable": ["prose", "more prose", "prose", "prose again"],
-            "same call": [self.calls("find", word="rock")] * 4,
+            "same call": [self.finds()] * 4,
             "same failure": [self.calls("refuse", word="x")] * 4,
             "no answer": [self.calls("refuse", word=word) for word in "abcdefg"],
         }[how]
@@ -297,31 +312,6 @@ class ExecutorContract:
         assert last.run(self.name, self.interpreters, iterations=len(said)).error_code == "stalled"
         saved = self.setting(tmp_path / "saved", *said[:-1], self.submits())
         assert saved.run(self.name, self.interpreters).outcome == "submitted"
-
-    def test_nothing_but_unreadable_replies_ends_at_the_limit(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, *["prose"] * 4)
-        result = made.run(self.name, self.interpreters, iterations=3)
-        assert (result.outcome, result.error_code, result.iterations) == ("forced_at_limit", "unreadable", 3)
-        assert made.types.count("lm_called") == 4
-
-    def test_an_unknown_tool_is_an_answer(self, tmp_path: Path) -> None:
-        made = self.setting(tmp_path, self.calls("no_such_tool"), self.submits())
-        result = made.run(self.name, self.interpreters)
-        assert result.outcome == "submitted" and result.steps[0].fault is not None
-        assert "no_such_tool" in result.steps[0].output and result.steps[0].output in made.turns.prompt()
-
-    @pytest.mark.parametrize(("tool", "code_of_error"), [("refuse", "refused_here"), ("broken_tool", "tool_failed")])
-    def test_a_tool_that_fails_is_an_answer(self, tmp_path: Path, tool: str, code_of_error: str) -> None:
-        made = self.setting(tmp_path, self.calls(tool), self.submits())
-        result = made.run(self.name, self.interpreters)
-        assert result.outcome == "submitted" and code_of_error in result.steps[0].output
-        assert [call.error_code for call in tool_calls(made)] == [code_of_error]
-
-    @pytest.mark.parametrize("arguments", [{}, {"wrong": 1}, {"word": ["x"]}, {"word": "x", "k": "many"}])
-    def test_wrong_arguments_are_an_answer(self, tmp_path: Path, arguments: dict[str, Any]) -> None:
-        made = self.setting(tmp_path, self.calls("find", **arguments), self.submits())
-        result = made.run(self.name, self.interpreters)
-        assert result.outcome == "submitted" and "find" in result.steps[0].output
 
     # ---------------------------------------------------------------- sub-calls
 
@@ -368,13 +358,6 @@ class ExecutorContract:
         result = made.run(self.name, self.interpreters)
         assert (result.outcome, result.error_code, len(made.steps)) == ("failed", "script_mismatch", 1)
 
-    def test_a_forced_answer_that_may_not_be_asked_for_fails_the_run(self, tmp_path: Path) -> None:
-        made = self.setting(
-            tmp_path, self.calls("find", word="rock"), LmFailed("replay_miss", "never asked", "mend it")
-        )
-        result = made.run(self.name, self.interpreters, iterations=1)
-        assert (result.outcome, result.error_code, result.iterations) == ("failed", "replay_miss", 1)
-
     # ---------------------------------------------------------------- a bank that can't be written
 
     @pytest.mark.parametrize("kind", ["lm_called", "tool_called", "step_taken"])
@@ -382,8 +365,8 @@ class ExecutorContract:
         disk = Disk()
         made = self.setting(
             tmp_path,
-            self.calls("find", word="rock"),
-            self.calls("find", word="sand"),
+            self.finds(),
+            self.finds("sand"),
             self.submits(),
             bank=Bank.create(tmp_path / "bank", calls=disk),
         )
@@ -402,7 +385,7 @@ class ExecutorContract:
             shutil.copytree(tmp_path / "bank", tmp_path / "left")
             raise KeyboardInterrupt
 
-        said = [self.calls("find", word="rock"), self.calls("find", word="sand"), be_killed]
+        said = [self.finds(), self.finds("sand"), be_killed]
         with pytest.raises(KeyboardInterrupt):
             self.setting(tmp_path, *said).run(self.name, self.interpreters)
         bank = Bank.open(tmp_path / "left")
@@ -424,7 +407,7 @@ class ExecutorContract:
 
     def test_a_run_is_told_again_from_its_events(self, tmp_path: Path) -> None:
         said: list[Said] = [
-            self.calls("find", word="rock"),
+            self.finds(),
             "prose",
             self.calls("ctx_peek", ref="text_0", n=9),
             self.calls("no_such_tool"),
@@ -446,13 +429,12 @@ class ExecutorContract:
         self._told_again(first, tmp_path)
 
     def test_a_forced_run_is_told_again_from_its_events(self, tmp_path: Path) -> None:
-        first = self.setting(tmp_path / "first", self.calls("find", word="rock"), "prose", self.answers("Two."))
+        first = self.setting(tmp_path / "first", self.finds(), "prose", self.answers("Two."))
         assert first.run(self.name, self.interpreters, iterations=2).outcome == "forced_at_limit"
         self._told_again(first, tmp_path, iterations=2)
 
     def test_a_run_with_a_shortened_history_is_told_again_from_its_events(self, tmp_path: Path) -> None:
-        too_long = LmFailed("context_too_long", "too long", "choose another model")
-        said = [self.calls("find", word="rock"), self.calls("find", word="sand"), too_long, self.submits()]
+        said = [self.finds(), self.finds("sand"), TOO_LONG, self.submits()]
         first = self.setting(tmp_path / "first", *said)
         assert first.run(self.name, self.interpreters).outcome == "submitted"
         self._told_again(first, tmp_path)
@@ -471,7 +453,7 @@ class ExecutorContract:
         bank = Bank.create(tmp_path / "bank", unsafe_no_sync=True)
         made = []
         for number in range(3):
-            said = [self.calls("find", word=f"w{number}"), self.calls("find", word="x"), self.submits(f"A{number}")]
+            said = [self.finds(f"w{number}"), self.finds("x"), self.submits(f"A{number}")]
             made.append(Setting(tmp_path, said, bank=bank, run=f"run-{number}"))
         threads = [threading.Thread(target=each.run, args=(self.name, self.interpreters)) for each in made]
         for thread in threads:
@@ -511,7 +493,7 @@ class AdvisedContract(ExecutorContract):
     """An executor whose prompts tell the agent when its steps end, as those of this project do."""
 
     def test_the_last_two_steps_are_told_apart_with_a_whole_reply_that_submits(self, tmp_path: Path) -> None:
-        finds = [self.calls("find", word=word) for word in ("rock", "sand", "sea")]
+        finds = [self.finds(word) for word in ("rock", "sand", "sea")]
         made = self.setting(tmp_path, *finds, self.submits("Two."))
         assert made.run(self.name, self.interpreters, iterations=4).outcome == "submitted"
         # What was told is kept where the history is a conversation, so the latest counts.

@@ -25,12 +25,12 @@ from rbank_es.rerun.execution import rerun
 from tests.effort import one_in
 from tests.loop.loops import HEIGHT, TASKS, looped
 from tests.models import openai_server as says
+from tests.models.misbehaviours import FAILING, LETTER, events, piece, raw, replies
 from tests.models.openai_server import calling, completion, openai_server
 from tests.models.test_context_length import REFUSALS, refusal
-from tests.models.test_streamed_answers import events, piece
 from tests.rerun.banks import quick_code, shipped
 from tests.sandbox.sandboxes import require_dspy
-from tests.sparql.fault_server import Asked, chunk, drips, head
+from tests.sparql.fault_server import Asked, drips, head
 
 require_dspy()
 
@@ -84,19 +84,6 @@ def always(behaviour: says.Behaviour) -> Callable[[dict[str, Any]], says.Behavio
     return lambda body: behaviour
 
 
-def raw(*pieces: bytes, pause_s: float = 0.0) -> says.Behaviour:
-    """A stream of these bytes, wherever they cut a letter or a line."""
-
-    def behave(connection: socket.socket, asked: Asked) -> None:
-        connection.sendall(head("200 OK", "text/event-stream", "Transfer-Encoding: chunked", "Connection: close"))
-        for each in pieces:
-            connection.sendall(chunk(each))
-            time.sleep(pause_s)
-        connection.sendall(b"0\r\n\r\n")
-
-    return behave
-
-
 def slow(body: dict[str, Any]) -> says.Behaviour:
     """The first word comes later than an answer may take."""
 
@@ -107,7 +94,6 @@ def slow(body: dict[str, Any]) -> says.Behaviour:
     return behave
 
 
-LETTER = b'data: {"choices": [{"index": 0, "delta": {"content": "\xc3'
 CALL_PIECE = piece(tool_calls=[{"index": 0, "id": "c", "function": {"name": "g_stats", "arguments": "[1, "}}])
 
 
@@ -119,7 +105,10 @@ class Case(NamedTuple):
     error: str | None = None
 
 
-TIRED = ("bad_response",) * 3
+ENDURED = (
+    *("a flood", "a stream that stops", "a stream that stops within a letter", "a stream that breaks off"),
+    *("half a body", "half a letter", "no choices", "no message", "a call of nothing"),
+)
 CASES: dict[str, Case] = {
     "a stream that repeats itself for ever": Case((always(events(piece(content="word "), endless=True)),), ("cut",)),
     "a stream of comments for ever": Case(
@@ -137,25 +126,8 @@ CASES: dict[str, Case] = {
     "arguments for ever": Case((always(events(CALL_PIECE, pause_s=0.01, endless=True)),), ("timeout",), "timeout"),
     "a body for ever": Case((always(says.dripping()),), ("timeout",), "timeout"),
     "nothing at all": Case((always(says.hanging()),), ("timeout",), "timeout"),
-    "a flood": Case((looks, always(says.flooding())), (None, "response_too_long")),
     "a slow first word": Case((slow,)),
-    "a stream that stops": Case((looks, *[always(events(piece(content="half")))] * 3), (None, *TIRED)),
-    "a stream that stops within a chunk": Case((looks, *[always(raw(LETTER))] * 3), (None, *TIRED)),
-    "a stream that breaks off": Case(
-        (looks, *[always(says.streamed("a", done=False, breaks=True))] * 3), (None, *TIRED)
-    ),
-    "a body that breaks off": Case((looks, *[always(says.half_a_body())] * 3), (None, *TIRED)),
-    "half a letter": Case((looks, *[always(says.says(b'{"choices": "\xc3', says.JSON))] * 3), (None, *TIRED)),
     "a letter in two pieces": Case((always(raw(LETTER, b'\xa9"}, "finish_reason": "stop"}]}\n', pause_s=0.05)),)),
-    "no choices": Case((looks, *[always(says.says(completion(None, choices=[]), says.JSON))] * 3), (None, *TIRED)),
-    "no message": Case((looks, *[always(says.says(completion(None, choices=[{}]), says.JSON))] * 3), (None, *TIRED)),
-    "a call of nothing": Case(
-        (
-            looks,
-            *[always(says.says(completion(None, choices=[{"message": {"tool_calls": [{"id": "x"}]}}]), says.JSON))] * 3,
-        ),
-        (None, *TIRED),
-    ),
     "tools ignored": Case((always(says.says(completion("I will look at the lights."), says.JSON)),) * 2, (None, None)),
     "broken arguments": Case((lambda body: in_form(body, "sparql_query", '{"query": "SELECT', "print("),)),
     "an unknown tool": Case((lambda body: in_form(body, "look it up!", {"word": "x"}, "look_it_up()"),)),
@@ -166,6 +138,10 @@ CASES: dict[str, Case] = {
         (with_usage({"prompt_tokens": 1e30, "completion_tokens": "many", "total_tokens": None}),)
     ),
     "tokens of another kind": Case((with_usage("a lot"),)),
+    **{
+        name: Case((looks, *map(always, made)), (None, *[FAILING[name].code] * len(made)))
+        for name, made in replies(*ENDURED).items()
+    },
     **{f"too long for {name}": Case((looks, always(refusal(name))), (None, "context_too_long")) for name in REFUSALS},
 }
 

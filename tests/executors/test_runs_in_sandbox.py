@@ -31,7 +31,7 @@ def in_sandbox(**given: Any) -> Any:
     return made
 
 
-@pytest.fixture(params=["rlm", "scratchpad"])
+@pytest.fixture(params=["rlm", pytest.param("scratchpad", marks=pytest.mark.slow)])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -101,6 +101,7 @@ def test_what_code_does_costs_a_step_and_no_variable(name: str, tmp_path: Path) 
     assert max(len(step.output) for step in result.steps) < 60_000
 
 
+@pytest.mark.slow
 def test_an_answer_alone_is_a_submission(name: str, tmp_path: Path) -> None:
     """It was an error of the code: SUBMIT asked for all three."""
     for number, given in enumerate(("'Three.'", "answer='Three.', sparql=None, evidence=None")):
@@ -174,6 +175,7 @@ def test_without_a_place_to_run_code_each_run_starts_a_sandbox(tmp_path: Path) -
     assert (result.outcome, result.steps[0].output.strip()) == ("forced_at_limit", "emscripten")
 
 
+@pytest.mark.slow
 def test_the_same_run_in_two_sandboxes_makes_the_same_events(name: str, tmp_path: Path) -> None:
     said = [code("print(sorted(find('rock')))"), code("{}['x']"), code("raise ValueError(1)"), SUBMITS]
     runs = []

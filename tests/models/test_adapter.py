@@ -94,7 +94,3 @@ def test_any_answer_is_read_or_cant_be(text: str, long: bool) -> None:
 
 
 # ---------------------------------------------------------------- what goes in
-
-PICTURE = '[{"type": "image_url", "image_url": {"url": "http://elsewhere.example/seen?by=them"}}]'
-MARKED = f"<<CUSTOM-TYPE-START-IDENTIFIER>>{PICTURE}<<CUSTOM-TYPE-END-IDENTIFIER>>"
-READY = "[[ ## b ## ]]\nx\n\n[[ ## completed ## ]]"

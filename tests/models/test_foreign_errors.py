@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -14,18 +13,6 @@ import pytest
 
 from rbank_es.models.model_call import RetryableFailure
 from rbank_es.system.error_messages import foreign_words
-from tests.models.openai_server import (
-    Reply,
-    closing,
-    empty,
-    failing,
-    half_a_body,
-    hanging,
-    not_json,
-    other_json,
-    unknown_model,
-)
-from tests.sparql.fault_server import says
 
 FOREIGN = re.compile(
     r"https?://|Traceback|\bFile \"|Errno|0x[0-9a-f]|\b(?:httpx|httpcore|h11|pydantic|dspy|litellm|msgspec)\b"
@@ -89,23 +76,3 @@ def test_a_client_of_dspy_that_fails_is_told_in_our_words(name: str) -> None:
     found = failure_of_engine(ERRORS[name][0](), "")
     told = str(found.failure if isinstance(found, RetryableFailure) else found)
     assert FOREIGN.search(told) is None or name == "key"
-
-
-def unused() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-
-
-ANSWERS: dict[str, Sequence[Reply]] = {
-    "closing": [closing()] * 3,
-    "half a body": [half_a_body()] * 3,
-    "a page": [not_json()] * 3,
-    "other JSON": [other_json()] * 3,
-    "a list": [says(b"[1]", "application/json")] * 3,
-    "no answer": [hanging()],
-    "empty": [empty()] * 3,
-    "a fault": [failing()] * 3,
-    "no model": [unknown_model()],
-    "no HTTP": [lambda connection, asked: connection.sendall(b"\x00\xff no such protocol\r\n\r\n")] * 3,
-    "broken head": [lambda connection, asked: connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")] * 3,
-}

@@ -14,6 +14,7 @@ from rbank_es.models.dspy_model import DspyModel
 from rbank_es.models.lm_request import LmMessage
 from rbank_es.models.openai_model import read_completion
 from tests.models import openai_server as says
+from tests.models.misbehaviours import choosing, ended, replies
 from tests.models.openai_server import Answers, openai_server
 from tests.models.runs import called, models
 
@@ -24,13 +25,7 @@ def _a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def message(**fields: Any) -> says.Behaviour:
-    choice = {"index": 0, "message": {"role": "assistant", **fields}, "finish_reason": "stop"}
-    return says.says(says.completion(None, choices=[choice]), says.JSON)
-
-
-def ended(reason: str | None) -> says.Behaviour:
-    choice = {"index": 0, "message": {"role": "assistant", "content": "some words"}, "finish_reason": reason}
-    return says.says(says.completion(None, choices=[choice]), says.JSON)
+    return choosing({"index": 0, "message": {"role": "assistant", **fields}, "finish_reason": "stop"})
 
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": [1, null]}'}}
@@ -45,19 +40,12 @@ REPLIES: dict[str, Answers] = {
     "cut": [ended("length")],
     "an end of no name": [ended(None)],
     "an end of its own": [ended("eos")],
-    "broken off": [ended("abort")] * 3,
-    "filtered": [ended("content_filter")] * 3,
     "no tokens": [says.says(says.completion("words", usage=None), says.JSON)],
     "other tokens": [says.says(says.completion("words", usage={"prompt_tokens": 3, "x": 1}), says.JSON)],
-    "no choice": [says.other_json()] * 3,
-    "a wrong key": [says.unauthorized()],
-    "no credit": [says.no_credit()],
-    "no such model": [says.unknown_model()],
-    "refused": [says.refused()],
-    "too long": [says.too_much_context()],
-    "busy": [says.rate_limited(0)] * 3,
-    "broken": [says.failing()] * 3,
-    "an error in the place of an answer": [says.error("200 OK", "it broke", "server_error")] * 3,
+    **replies(
+        "busy", "500", "an error for an answer", "no credit", "401", "404", "400", "too much context", "other JSON"
+    ),
+    **replies("broken off", "filtered"),
 }
 TALK = [
     {"role": "system", "content": "Be brief."},

@@ -10,6 +10,7 @@ from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.models.choice import LmChoice
 from tests.models import openai_server as says
+from tests.models.misbehaviours import FAILING
 from tests.models.openai_server import OpenAiServer, openai_server
 from tests.models.runs import Waits, ask, called, models
 
@@ -42,34 +43,10 @@ def test_nothing_is_cached_and_nothing_asked_twice(tmp_path: Path) -> None:
         assert len(server.requests) == 3
 
 
-FAILURES = {
-    "rate_limited": ([says.rate_limited(0)] * 3, "rate_limited", 3),
-    "asked to wait too long": ([says.rate_limited(3600)], "rate_limited", 1),
-    "no credit": ([says.no_credit()], "no_credit", 1),
-    "500": ([says.failing()] * 3, "server_error", 3),
-    "401": ([says.unauthorized()], "wrong_key", 1),
-    "404": ([says.unknown_model()], "unknown_model", 1),
-    "404 of another path": ([says.error("404 Not Found", "no such page")], "unknown_model", 1),
-    "400": ([says.refused()], "refused", 1),
-    "too much context": ([says.too_much_context()], "context_too_long", 1),
-    "half a body": ([says.half_a_body()] * 3, "bad_response", 3),
-    "closed": ([says.closing()] * 3, "bad_response", 3),
-    "a page": ([says.not_json()] * 3, "bad_response", 3),
-    "other JSON": ([says.other_json()] * 3, "bad_response", 3),
-    "nothing": ([says.empty()] * 3, "bad_response", 3),
-    "a filter": ([says.empty("content_filter")] * 3, "bad_response", 3),
-    "blank": (["  \n "] * 3, "bad_response", 3),
-    "nothing within its bound": ([says.empty("length")], "bad_response", 1),
-    "very long": ([says.very_long(limits.LM_RESPONSE_CHARS + 1)], "response_too_long", 1),
-    "a flood": ([says.flooding()], "response_too_long", 1),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", FAILING)
 def test_a_misbehaviour_ends_as_a_failure_with_a_code_and_is_recorded(tmp_path: Path, name: str) -> None:
-    behaviours, code, tries = FAILURES[name]
-    with openai_server(behaviours) as server, models(tmp_path, stub(server)) as (bank, lms):
+    reply, code, tries = FAILING[name]
+    with openai_server([reply] * tries) as server, models(tmp_path, stub(server)) as (bank, lms):
         with pytest.raises(LmFailed) as caught:
             ask(lms)
         events = called(bank)

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from rbank_es.errors import BadInput
-from rbank_es.events import LmCalled
 from rbank_es.events.run_events import Role
 from rbank_es.limits import reply_limits
 from rbank_es.models.choice import LmChoice
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.prompt import END_MARKER
-from rbank_es.models.recorded_model import RecordedModel
-from rbank_es.models.run_models import Lms, check_choices
+from rbank_es.models.run_models import check_choices
 from tests.models.openai_server import openai_server
 from tests.models.runs import called, models
 
@@ -26,14 +24,6 @@ TOKENS: dict[Role, int] = {
     "judge": reply_limits.JUDGE_REPLY_TOKENS,
     "extractor": reply_limits.EXTRACTOR_REPLY_TOKENS,
 }
-
-
-def _asked_again(place: Path, event: LmCalled, role: Role) -> str | None:
-    recorded = RecordedModel([event])
-    choices = {**recorded.choices, "agent": next(iter(recorded.choices.values()))}
-    with models(place, choices["agent"], model_for=lambda role, choice: recorded) as (bank, lms):
-        assert isinstance(lms, Lms) and lms.ask(role, TALK).text == "nine"
-        return called(bank)[0].request_key
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from pathlib import Path
@@ -17,47 +16,16 @@ from rbank_es.models.lm_request import LmMessage
 from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.run_models import Lms
 from tests.models import openai_server as says
+from tests.models.misbehaviours import events, piece
 from tests.models.openai_server import OpenAiServer, openai_server
 from tests.models.runs import ask, called, models
-from tests.sparql.fault_server import Asked, chunk, head
+from tests.sparql.fault_server import Asked
 
 TALK = [{"role": "user", "content": "How many?"}]
 
 
 def local(server: OpenAiServer, **arguments: Any) -> LmChoice:
     return LmChoice(model="openai/small", api_base=server.url, arguments=arguments)
-
-
-def events(*data: Any, pause_s: float = 0.0, endless: bool = False) -> says.Behaviour:
-    """A stream of these chunks; an endless one begins again at its last."""
-
-    def behave(connection: socket.socket, asked: Asked) -> None:
-        connection.sendall(head("200 OK", "text/event-stream", "Transfer-Encoding: chunked", "Connection: close"))
-        while True:
-            for each in data:
-                text = each if isinstance(each, str) else "data: " + json.dumps(each)
-                connection.sendall(chunk(f"{text}\n\n".encode()))
-                time.sleep(pause_s)
-            if not endless:
-                break
-        connection.sendall(b"0\r\n\r\n")
-
-    return behave
-
-
-def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
-    return {"id": "c1", "model": "small", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-
-
-USAGE = {
-    "choices": [],
-    "usage": {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
-}
-CALLS = [
-    piece(tool_calls=[{"index": 0, "id": "a", "function": {"name": "f", "arguments": '{"x"'}}]),
-    piece(tool_calls=[{"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}}]),
-    piece(tool_calls=[{"index": 0, "function": {"arguments": ": 1}"}}]),
-]
 
 
 @pytest.mark.parametrize("numbers", [(0, 0), (None, None), ("a", 7), (-1, -1)])
@@ -72,27 +40,6 @@ def test_streamed_calls_are_told_apart_by_their_ids_however_they_are_numbered(tm
     with openai_server([behaviour]) as server, models(tmp_path, local(server)) as (_, lms):
         response = lms.converse("agent", "s", [LmMessage.of("user", "?")], [])
     assert [(part["name"], part["input"]) for part in response.message.parts] == [("f", {"x": 1}), ("g", {"x": 1})]
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "code"),
-    [
-        (says.streamed("some", "words", done=False), "bad_response"),
-        (says.streamed("some", "words", done=False, breaks=True), "bad_response"),
-        (events("data: {no JSON"), "bad_response"),
-        (events("data: [3]"), "bad_response"),
-        (events({"error": {"message": "it broke", "type": "server_error"}}), "server_error"),
-        (events("error: " + json.dumps({"message": "no", "type": "exceed_context_size_error"})), "context_too_long"),
-        (events("data: [DONE]"), "bad_response"),
-    ],
-)
-def test_a_stream_that_breaks_off_or_holds_an_error_is_a_failure(
-    tmp_path: Path, behaviour: says.Behaviour, code: str
-) -> None:
-    with openai_server([behaviour] * 3) as server, models(tmp_path, local(server)) as (bank, lms):
-        with pytest.raises(LmFailed):
-            lms.ask("judge", TALK)
-        assert {event.error_code for event in called(bank)} == {code}
 
 
 def test_a_server_that_does_not_stream_is_asked_for_whole_answers_from_then_on(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled, RunStarted
+from rbank_es.models.choice import LmChoice
 from tests.loop.loops import HEIGHT, TASKS, looped
 from tests.models import openai_server as says
 from tests.models.openai_server import calling, openai_server
@@ -71,7 +72,8 @@ def test_a_server_that_refuses_the_call_is_refused_with_its_own_words(
     tmp_path: Path, reply: says.Behaviour, code: str
 ) -> None:
     with openai_server([reply]) as server:
-        calls, runs, refused = ran(tmp_path / "bank", server)
+        lm = LmChoice(model="openai/stub", api_base=server.url, arguments={"timeout": 0.2})
+        calls, runs, refused = ran(tmp_path / "bank", server, lm=lm)
     assert refused is not None and refused.code == code == calls[0].error_code and not runs
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import JudgeFailed, LoopStopped
 from rbank_es.events import LmCalled, RunFinished, RunStarted, ToolCalled
@@ -24,6 +23,7 @@ from rbank_es.rerun.execution import rerun
 from tests.effort import one_in
 from tests.loop.loops import HEIGHT, TASKS, looped
 from tests.models import openai_server as says
+from tests.models.misbehaviours import FAILING, replies
 from tests.models.openai_server import Reply, openai_server
 from tests.rerun.banks import quick_code, shipped
 from tests.sandbox.sandboxes import require_dspy
@@ -37,21 +37,15 @@ WELL = [CODED, rendered({"success": True, "reason": "Right."}), rendered({"memor
 ROLES = ["agent", "judge", "extractor"]
 
 
-def broken() -> says.Behaviour:
-    return says.error("500 Internal Server Error", "it broke", None, "Retry-After: 0")
-
-
+BROKEN = FAILING["500"].reply
 MISBEHAVIOURS: dict[str, tuple[list[Reply], list[str | None]]] = {
     "429, then well": ([says.rate_limited(0)], ["rate_limited"]),
-    "500, then well": ([broken(), broken()], ["server_error"] * 2),
-    "429 for good": ([says.rate_limited(0)] * 3, ["rate_limited"] * 3),
-    "500 for good": ([broken()] * 3, ["server_error"] * 3),
-    "half a body": ([says.half_a_body()] * 3, ["bad_response"] * 3),
-    "wrong JSON": ([says.other_json()] * 3, ["bad_response"] * 3),
+    "500, then well": ([BROKEN] * 2, ["server_error"] * 2),
+    **{
+        name: (made, [FAILING[name].code] * len(made))
+        for name, made in replies("busy", "500", "half a body", "other JSON", "nothing", "very long", "401").items()
+    },
     "time-out": ([says.hanging()], ["timeout"]),
-    "empty": ([says.empty()] * 3, ["bad_response"] * 3),
-    "very long": ([says.very_long(limits.LM_RESPONSE_CHARS + 1)], ["response_too_long"]),
-    "wrong key": ([says.unauthorized()], ["wrong_key"]),
     "prose": (["I would rather talk."] * 3, [None] * 3),
     "brackets": (["[[ ## success ## ]]\n" + "[" * 50_000] * 3, [None] * 3),
     "wrong types": ([rendered({"success": 7, "code": 7, "memory_items": {"a": 7}})] * 3, [None] * 3),
@@ -74,7 +68,7 @@ def told(bank: Bank) -> list[tuple[str, str | None]]:
 @pytest.mark.parametrize("name", one_in(4, MISBEHAVIOURS))
 def test_a_misbehaviour_at_any_role_ends_well(tmp_path: Path, name: str, at: int) -> None:
     replies, codes = MISBEHAVIOURS[name]
-    answers = [*WELL[:at], *replies, *(WELL[at:] if name in MENDED else [broken()] * 9)]
+    answers = [*WELL[:at], *replies, *(WELL[at:] if name in MENDED else [BROKEN] * 9)]
     with openai_server(answers) as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
         try:
             results = looped(bank, settings(server.url), TASKS[:1])
@@ -93,21 +87,7 @@ def test_a_misbehaviour_at_any_role_ends_well(tmp_path: Path, name: str, at: int
     assert name not in MENDED or results[0].verdict == "success"
 
 
-PAGE = says.says(b"<html>502 Bad Gateway</html>", "text/html")
-
-
-def ended(reason: bytes) -> says.Behaviour:
-    return says.says(says.completion("success").replace(b'"stop"', reason), says.JSON)
-
-
-NO_WORDS: dict[str, Reply] = {
-    "page": PAGE,
-    "page as words": "<html><head><title>502 Bad Gateway</title></head></html>",
-    "error as words": '{"error": {"message": "Rate limit reached", "code": 429}}',
-    "broken off": ended(b'"error"'),
-    "aborted": ended(b'"abort"'),
-    "filtered": ended(b'"content_filter"'),
-}
+NO_WORDS = replies("a page", "a page as words", "an error as words", "an error as its end", "broken off", "filtered")
 
 
 @pytest.mark.slow
@@ -118,7 +98,7 @@ def test_what_is_no_word_of_the_model_is_evidence_of_nothing_and_leaves_the_task
 ) -> None:
     """A gateway's page for an answer: no verdict, no lesson; the same loop goes on where it fell silent."""
     with (
-        openai_server([*WELL[:at], *[NO_WORDS[name]] * 3, *WELL[at:]]) as server,
+        openai_server([*WELL[:at], *NO_WORDS[name], *WELL[at:]]) as server,
         Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
     ):
         [first] = looped(bank, settings(server.url), TASKS[:1])
@@ -140,7 +120,7 @@ def test_what_is_no_word_of_the_model_is_evidence_of_nothing_and_leaves_the_task
 def test_a_provider_that_falls_silent_before_the_forced_answer_leaves_the_task_due(tmp_path: Path) -> None:
     looks = rendered({"reasoning": "r", "code": "```python\nprint(1)\n```"})
     with (
-        openai_server([looks, *[PAGE] * 3, *WELL]) as server,
+        openai_server([looks, *NO_WORDS["a page"], *WELL]) as server,
         Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
     ):
         [first] = looped(bank, settings(server.url, iterations=1), TASKS[:1])

@@ -192,14 +192,6 @@ def test_the_comparison_tells_answers_apart() -> None:
 
 @pytest.mark.slow
 @each_task
-def test_the_local_engine_gives_the_stored_answer(task: Task, ontologies: Ontologies) -> None:
-    source = ontologies.local(task)
-    _, answer = source.query(task["gold_sparql"], rows=limits.QUERY_ROWS)
-    assert_equal(answer, task)
-
-
-@pytest.mark.slow
-@each_task
 def test_a_real_server_gives_the_stored_answer_over_http(task: Task, ontologies: Ontologies) -> None:
     source = ontologies.endpoint(task)
     _, answer = source.query(task["gold_sparql"], rows=limits.QUERY_ROWS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -34,21 +33,11 @@ from rbank_es.policies import LmJudging
 from rbank_es.sparql.results import Answer
 from rbank_es.sparql.source import Source, open_source
 from tests.judging.answers import run_of
-from tests.real.test_real_engines import rows_of, stored
+from tests.real.test_real_engines import each_task, missing, rows_of, stored, tasks
 
 pytestmark = pytest.mark.real
 
 Task = dict[str, Any]
-
-
-def missing(reason: str) -> Any:
-    return pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-
-
-@pytest.fixture(scope="module")
-def data() -> Path:
-    place = os.environ.get("RBANK_REAL_DATA")
-    return Path(place or missing("RBANK_REAL_DATA names no folder with ontologies and tasks"))
 
 
 class Sources:
@@ -152,14 +141,6 @@ def test_a_scripted_model_is_asked_about_all_that_no_check_is_sure_of(cases: tup
 # ---------------------------------------------------------------- tasks with their answers
 
 
-def ontology_tasks() -> list[Task]:
-    place = Path(os.environ.get("RBANK_REAL_DATA", "/nowhere")) / "tasks" / "ontology_tasks.json"
-    return json.loads(place.read_text())["tasks"] if place.is_file() else [{"id": "none"}]
-
-
-each_task = pytest.mark.parametrize("task", ontology_tasks(), ids=lambda task: task["id"])
-
-
 @pytest.mark.slow
 @each_task
 def test_the_right_query_is_right_by_every_judge(task: Task, sources: Sources) -> None:
@@ -214,7 +195,7 @@ def is_stored(answer: Answer, task: Task) -> bool:
 def test_the_judge_agrees_with_another_comparison_on_plausible_wrong_queries(sources: Sources) -> None:
     """Of some, such as a needless DISTINCT left out, the result is right all the same."""
     verdicts: list[tuple[str, bool]] = []
-    for task in [task for task in ontology_tasks() if "files" in task] or missing("there are no tasks"):
+    for task in [task for task in tasks() if "files" in task] or missing("there are no tasks"):
         source, gold = sources.of(*task["files"]), gold_of(None, task["answer"])
         assert gold is not None
         for right, wrong in PLAUSIBLE:

@@ -10,26 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.source import Source, open_source
 from tests.tools.library import LibraryTools
 from tests.tools.tool_sessions import bank_at
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.usefixtures("data"),
-    pytest.mark.filterwarnings("ignore:Dataset.default_context:DeprecationWarning"),
-]
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("data")]
 
 PLACE = os.environ.get("RBANK_REAL_DATA")
 TASKS: list[dict[str, Any]] = (
     json.loads((Path(PLACE) / "tasks" / "ontology_tasks.json").read_text(encoding="utf-8"))["tasks"] if PLACE else []
 )
-SLOW_TO_DOUBT = {"brick-L3-1"}
 SETS = {task["dataset"]: tuple(task["files"]) for task in TASKS}
 
 
@@ -71,32 +64,10 @@ def term(value: Any, kind: str) -> tuple[Any, ...]:
     return ("iri", value) if kind == "iri" else ("lit", str(value), kind.partition("@")[2])
 
 
-@pytest.fixture(scope="module")
-def doubted(sources: dict[str, Source]) -> Iterator[dict[str, Source]]:
-    """The same sources over the second engine."""
-    engines = {name: RdflibEngine(source.ontology.quads) for name, source in sources.items() if source.ontology}
-    yield {name: replace(sources[name], engine=engine) for name, engine in engines.items()}
-    for engine in engines.values():
-        engine.close()
-
-
-def asked() -> Iterator[Any]:
-    """Every task on either engine, but what takes the second one a minute.
-
-    `test_real_engines` asks it that in other words.
-    """
-    for task in TASKS:
-        yield pytest.param(task, "sources", id=task["id"])
-        if task["id"] not in SLOW_TO_DOUBT:
-            yield pytest.param(task, "doubted", id=f"{task['id']}-doubted")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("task", "engine"), [*asked()])
-def test_the_gold_query_gives_the_stored_answer(
-    request: pytest.FixtureRequest, bank: Bank, task: dict[str, Any], engine: str
-) -> None:
-    tools = LibraryTools(bank, request.getfixturevalue(engine)[task["dataset"]])
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task["id"])
+def test_the_gold_query_gives_the_stored_answer(bank: Bank, sources: dict[str, Source], task: dict[str, Any]) -> None:
+    tools = LibraryTools(bank, sources[task["dataset"]])
     handle = tools("sparql_query", query=task["gold_sparql"], limit=1_000)
     assert (handle["rows"], handle["truncated"]) == (task["n_rows"], False)
     rows, kinds = rows_of(tools, handle)

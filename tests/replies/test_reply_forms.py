@@ -277,8 +277,6 @@ def test_forms_of_one_role_are_read(form: str) -> None:
 
 # ---------------------------------------------------------------- what is no reply
 
-NAMES = {name: fields for name, (_, fields, _) in ROLES.items()}
-
 
 def places(fields: Fields) -> dict[str, str]:
     return {name: f"{{{name}}}" for name in fields}

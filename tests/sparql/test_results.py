@@ -151,7 +151,6 @@ ROWS = (
     (Cell("bnode", "b0"), None),
     (None, Cell("literal", "1", "", "http://www.w3.org/2001/XMLSchema#integer")),
 )
-WHOLE = ResultContent(("s", "o"), ROWS)
 AS_JSON = to_json(Answer(form="select", variables=("s", "o"), rows=ROWS)).encode()
 AS_XML = """<?xml version="1.0" encoding="utf-8"?>
 <sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="s"/><variable name="o"/></head><results>

@@ -92,31 +92,6 @@ def server() -> Iterator[FaultServer]:
 # ---------------------------------------------------------------- the guard is in front
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT * { SERVICE <http://127.0.0.1/> { ?s ?p ?o } }",
-        "SELECT * { ?s e:number ?n FILTER EXISTS { SERVICE SILENT <http://e.org> { ?s ?p ?o } } }",
-        "SELECT * FROM <file:///etc/passwd> { ?s ?p ?o }",
-        "SELECT * FROM NAMED <http://e.org/x> { ?s ?p ?o }",
-        "INSERT DATA { <a:a> <a:b> <a:c> }",
-        "LOAD <http://127.0.0.1/>",
-        "SELECT * {} ; DROP ALL",
-        "SELECT * { ?s e:nubmer ?n }",
-        "SELECT * { ?s nowhere:number ?n }",
-        "SELECT * {",
-        "",
-        "hello",
-        "SELECT * {} #" + "x" * limits.QUERY_TEXT_CHARS,
-    ],
-)
-def test_a_refused_query_never_reaches_the_engine(query: str, recorded: Source, recorder: Recorder) -> None:
-    with pytest.raises(QueryRefused) as refused:
-        recorded.query(query)
-    assert refused.value.hint
-    assert recorder.seen == []
-
-
 PIECES = st.sampled_from(
     [
         "?s e:number ?n .",

@@ -26,43 +26,6 @@ def refusal(query: str, surroundings: Surroundings = LOCAL) -> QueryRefused:
     return refused.value
 
 
-@pytest.mark.parametrize(
-    ("pattern", "unknown"),
-    [
-        ("?x a ex:Proteins", True),
-        ("?x rdf:type ex:Proteins", True),
-        ("?x a/rdfs:subClassOf* ex:Proteins", True),
-        ("?x (a|rdfs:subClassOf)+ ex:Proteins", True),
-        ("?x ex:name/rdfs:subClassOf+ ex:Proteins", True),
-        ("?x rdfs:subClassOf ex:Proteins", True),
-        ("?x ^rdfs:subClassOf+ ex:Proteins", True),
-        ("?x rdfs:domain|rdfs:range ex:Proteins", True),
-        ("?x rdfs:subPropertyOf* ex:Proteins", True),
-        ("?x a ex:Protein, ex:Proteins", True),
-        ("[] a ex:Proteins", True),
-        ("?x ex:name ex:Proteins", False),
-        ("?x a/ex:name ex:Proteins", False),
-        ("?x a|ex:name ex:Proteins", False),
-        ("?x ex:name/rdfs:subClassOf* ex:Proteins", False),
-        ("?x ex:name/rdfs:subClassOf? ex:Proteins", False),
-        ("?x ^rdf:type ex:Proteins", False),
-        ("?x !a ex:Proteins", False),
-        ("ex:Proteins a ?x", False),
-        ("?x a ?c VALUES ?c { ex:Proteins }", False),
-        ("?x a ?c FILTER(?c = ex:Proteins)", False),
-        ("BIND(ex:Proteins AS ?c) ?x a ?c", False),
-        ("?x ?p ex:Proteins", False),
-        ("?x a rdfs:Class, owl:Class, ex:Gene", False),
-    ],
-)
-def test_a_class_is_checked_where_a_class_is_meant(pattern: str, unknown: bool) -> None:
-    query = f"SELECT * {{ {pattern} }}"
-    if unknown:
-        assert "ex:Proteins" in refusal(query).message
-    else:
-        assert check(query, LOCAL, 10)
-
-
 def test_the_description_of_an_endpoint_knows_classes_with_instances_only() -> None:
     assert check("SELECT * { ?x rdfs:subClassOf ex:Proteins ; a/rdfs:subClassOf* ex:Sequence }", REMOTE, 10)
     assert "ex:Proteins" in refusal("SELECT * { ?x a ex:Proteins }", REMOTE).message

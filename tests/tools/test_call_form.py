@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 import pytest
@@ -22,7 +20,6 @@ from rbank_es.limits import tool_limits
 from rbank_es.tools.runtime.call_form import CallForm, WrongArguments
 from rbank_es.tools.runtime.tool_family import ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
-from tests.tools.tool_sessions import bank_at
 
 
 def look(
@@ -38,12 +35,6 @@ def form_of(function: Any) -> CallForm:
 
 
 LOOK, PART = form_of(look), form_of(part)
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with bank_at(tmp_path / "bank") as made:
-        yield made
 
 
 @pytest.fixture
@@ -120,9 +111,6 @@ def test_a_refusal_has_a_call_that_works_here(box: Toolbox, tool: str, arguments
     assert error["code"] == "bad_arguments" and f"call it as {tool}(" in error["hint"] and example in error["hint"]
     name, written = named_call(error["hint"].partition("such as ")[2], {}, box.functions)
     assert name == tool and box.call(tool, written)["ok"]
-
-
-CALL = re.compile(r"\b(?:sparql|ctx|mem|g|memory)_[a-z]+\([^()]*\)")
 
 
 def test_the_manual_has_examples_in_the_terms_of_the_source(bank: Bank, box: Toolbox) -> None:

@@ -50,6 +50,49 @@ def failed(result: dict[str, Any]) -> tuple[str, str]:
     return error["code"], f"{error['message']}; {error['hint']}"
 
 
+IDS = [item.id for item in lamps(4)]
+ITEM: dict[str, Any] = {"title": "x", "content": "x"}
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("mem_search", {"q": "lamps", "polarity": "good"}, "bad_search"),
+    ("mem_search", {"q": "lamps", "k": 0}, "bad_limit"),
+    ("mem_search", {"q": "lamps", "k": "many"}, "bad_arguments"),
+    ("mem_search", {"q": "lamps", "domain": "x" * 300}, "bad_arguments"),
+    ("mem_search", {"k": 3}, "bad_arguments"),
+    # A filter is recorded as a fact, which no erasure removes: only what items have already is taken.
+    ("mem_search", {"q": "lamps", "domain": "Jane Doe of 12 Elm Street"}, "bad_arguments"),
+    ("mem_search", {"q": "lamps", "role": "Jane Doe of 12 Elm Street"}, "bad_arguments"),
+    ("mem_get", {"ids": IDS}, "too_many"),
+    ("mem_get", {"ids": IDS[:2], "max_n": 1}, "too_many"),
+    ("mem_get", {"ids": IDS, "max_n": 4}, "bad_limit"),
+    ("mem_get", {"ids": IDS, "max_n": 0}, "bad_limit"),
+    *(("mem_get", {"ids": nothing}, "bad_arguments") for nothing in ([], "", [""], {}, [{"title": "Lamps"}])),
+    ("mem_quote", {"id": "nobody"}, "unknown_memory"),
+    ("mem_quote", {"id": IDS[0], "max_chars": 0}, "bad_limit"),
+    ("mem_add", {**ITEM, "title": ""}, "bad_item"),
+    ("mem_add", {**ITEM, "content": " \n"}, "bad_item"),
+    ("mem_add", {**ITEM, "title": "x" * 121}, "bad_item"),
+    ("mem_add", {**ITEM, "content": "x" * 2_001}, "bad_item"),
+    ("mem_add", {**ITEM, "desc": "x" * 241}, "bad_item"),
+    ("mem_add", {**ITEM, "polarity": "good"}, "bad_item"),
+    ("mem_add", {**ITEM, "tags": ["t"] * 13}, "bad_item"),
+    ("mem_add", {**ITEM, "tags": ["t" * 61]}, "bad_item"),
+    ("event_log", {"obj": "text"}, "bad_arguments"),
+    ("event_log", {"obj": {"x": "y" * tool_limits.TOOL_ARGUMENT_CHARS}}, "too_long"),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "code"), REFUSED)
+def test_a_call_that_cannot_be_is_an_error_that_says_what_to_do_and_nothing_else_comes_of_it(
+    bank: Bank, box: Toolbox, tool: str, arguments: dict[str, Any], code: str
+) -> None:
+    remember(bank, *lamps(4))
+    position = bank.position
+    found, words = failed(box.call(tool, arguments))
+    assert found == code and "Jane" not in words
+    [call] = bank.events(after=position)
+    assert isinstance(call, ToolCalled) and call.error_code == code
+
+
 # ---------------------------------------------------------------- mem_search
 
 
@@ -71,15 +114,6 @@ def test_titles_and_descriptions_come_without_signs_that_a_terminal_obeys(bank: 
     assert (read["title"], read["desc"], read["content"]) == (hit["title"], hit["desc"], "Wait\x07.")
 
 
-@pytest.mark.parametrize("name", ["domain", "role"])
-def test_words_of_an_agent_are_no_filter_and_so_no_fact(bank: Bank, box: Toolbox, name: str) -> None:
-    """A filter is recorded as a fact, which no erasure removes: only what items have already is taken."""
-    remember(bank, *lamps(6))
-    reply = box.functions["mem_search"]("lamps", **{name: "Jane Doe of 12 Elm Street"})
-    assert reply["error"]["code"] == "bad_arguments" and "Jane" not in str(reply)
-    assert not list(bank.events(types={"memories_retrieved"}))
-
-
 def test_filters_narrow_what_is_found(bank: Bank, box: Toolbox) -> None:
     remember(bank, *lamps(6))
     search = box.functions["mem_search"]
@@ -87,24 +121,6 @@ def test_filters_narrow_what_is_found(bank: Bank, box: Toolbox) -> None:
     assert len(search("lamps", domain="coast")["hits"]) == 6, "a domain is preferred"
     assert [hit["title"][-1] for hit in search("lamps", role="planner")["hits"]] == ["0"]
     assert search("lamps", domain="nowhere")["error"]["hint"] == "leave domain out, or give one of: coast, harbour"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        ({"q": "lamps", "polarity": "good"}, "bad_search"),
-        ({"q": "lamps", "k": 0}, "bad_limit"),
-        ({"q": "lamps", "k": "many"}, "bad_arguments"),
-        ({"q": "lamps", "domain": "x" * 300}, "bad_arguments"),
-        ({"k": 3}, "bad_arguments"),
-    ],
-)
-def test_a_search_that_cannot_be_is_an_error_that_says_what_to_do(
-    bank: Bank, box: Toolbox, arguments: dict[str, Any], code: str
-) -> None:
-    assert failed(box.call("mem_search", arguments))[0] == code
-    assert events(bank, MemoriesRetrieved) == []
-    assert [call.error_code for call in events(bank, ToolCalled)] == [code]
 
 
 def test_nothing_found_comes_with_a_hint_and_is_recorded(bank: Bank, box: Toolbox) -> None:
@@ -236,19 +252,6 @@ def test_reading_is_recorded_and_counts_as_a_use(bank: Bank, box: Toolbox) -> No
         assert view.usage() == {item.id: (1, 0) for item in items}
 
 
-def test_more_than_max_n_is_refused(bank: Bank, box: Toolbox) -> None:
-    items = lamps(4)
-    remember(bank, *items)
-    ids = [item.id for item in items]
-    assert failed(box.call("mem_get", {"ids": ids}))[0] == "too_many"
-    assert failed(box.call("mem_get", {"ids": ids[:2], "max_n": 1}))[0] == "too_many"
-    assert failed(box.call("mem_get", {"ids": ids, "max_n": 4}))[0] == "bad_limit"
-    assert failed(box.call("mem_get", {"ids": ids, "max_n": 0}))[0] == "bad_limit"
-    for nothing in ([], "", [""], {}, [{"title": "Lamps"}]):
-        assert failed(box.call("mem_get", {"ids": nothing}))[0] == "bad_arguments"
-    assert events(bank, MemoriesRead) == []
-
-
 def test_of_too_many_tags_only_some_are_shown_so_that_the_content_is(bank: Bank, box: Toolbox) -> None:
     item = Item.make("Lamps", "Count them.", tags=tuple(f"tag {number}" for number in range(900)))
     remember(bank, item)
@@ -307,12 +310,6 @@ def test_a_quote_about_words_is_of_whole_sentences_around_them(bank: Bank, box: 
     assert LONG.startswith(nothing.removesuffix("…"))
 
 
-def test_a_quote_of_nothing_is_an_error(bank: Bank, box: Toolbox) -> None:
-    remember(bank, *lamps(1))
-    assert failed(box.call("mem_quote", {"id": "nobody"}))[0] == "unknown_memory"
-    assert failed(box.call("mem_quote", {"id": lamps(1)[0].id, "max_chars": 0}))[0] == "bad_limit"
-
-
 # ---------------------------------------------------------------- mem_add
 
 
@@ -347,24 +344,6 @@ def test_an_item_that_the_bank_knows_is_not_proposed(bank: Bank, box: Toolbox) -
     assert events(bank, MemoryProposed) == []
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"title": "", "content": "x"},
-        {"title": "x", "content": " \n"},
-        {"title": "x" * 121, "content": "x"},
-        {"title": "x", "content": "x" * 2_001},
-        {"title": "x", "content": "x", "desc": "x" * 241},
-        {"title": "x", "content": "x", "polarity": "good"},
-        {"title": "x", "content": "x", "tags": ["t"] * 13},
-        {"title": "x", "content": "x", "tags": ["t" * 61]},
-    ],
-)
-def test_an_item_that_breaks_its_limits_is_refused(bank: Bank, box: Toolbox, arguments: dict[str, Any]) -> None:
-    assert failed(box.call("mem_add", arguments))[0] == "bad_item"
-    assert events(bank, MemoryProposed) == []
-
-
 # ---------------------------------------------------------------- event_log
 
 
@@ -374,9 +353,3 @@ def test_a_note_that_is_no_json_is_logged_as_far_as_it_can_be(bank: Bank, box: T
     for odd in ({"x": float("nan")}, {"x": {1, 2}}, {"x": "\udc80"}, {"x": b"bytes"}, loop):
         assert box.functions["event_log"](odd)["ok"] is True
     assert all(isinstance(json.loads(event.note), dict) for event in events(bank, NoteLogged))
-
-
-def test_a_note_that_is_no_object_or_too_long_is_refused(bank: Bank, box: Toolbox) -> None:
-    assert failed(box.call("event_log", {"obj": "text"}))[0] == "bad_arguments"
-    assert failed(box.call("event_log", {"obj": {"x": "y" * tool_limits.TOOL_ARGUMENT_CHARS}}))[0] == "too_long"
-    assert events(bank, NoteLogged) == []

@@ -16,7 +16,7 @@ from rbank_es.events.items import Item
 from rbank_es.law import find_similar
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Link, PropertyInfo, Schema
 from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.memory.query_extractor import Extractor, ProposalEvidence, QueryPattern
+from rbank_es.tools.memory.query_extractor import ProposalEvidence, QueryPattern
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
 from tests.tools.tool_sessions import RUN
 
@@ -183,10 +183,7 @@ def test_a_computed_group_is_named_by_its_function() -> None:
 def test_a_query_without_terms_teaches_nothing(query: str) -> None:
     assert QueryPattern().from_success(evidence(query)) is None
     assert QueryPattern().from_failure(evidence(query)) is None
-
-
-def test_a_query_that_cannot_be_read_is_no_procedure() -> None:
-    assert QueryPattern().from_success(evidence('SELECT ?x { ?x sea:hasName "open }')) is None
+    assert QueryPattern().from_success(evidence('SELECT ?x { ?x sea:hasName "open }')) is None, "it cannot be read"
 
 
 def test_without_a_schema_classes_and_properties_are_known_by_their_places() -> None:
@@ -259,26 +256,20 @@ def checks(query: str, **more: Any) -> str:
     return pitfall(query, rows=0, **more).content.split("Check:\n")[1].split("\n\n")[0]
 
 
-def test_an_unused_property_is_told_with_its_inverse() -> None:
-    assert "no triple has sea:isCalledAtBy; its inverse sea:callsAt is used" in checks("ASK { ?x sea:isCalledAtBy ?y }")
-
-
-def test_a_class_without_instances_is_told_with_its_subclasses() -> None:
-    assert "nothing is typed sea:Boat itself, but perhaps sea:Ferry: ask by a/rdfs:subClassOf*" in checks(
-        "ASK { ?x a sea:Boat }"
-    )
-    assert "nothing is typed sea:Ghost" in checks("ASK { ?x a sea:Ghost }")
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        ("?x sea:isCalledAtBy ?y", "no triple has sea:isCalledAtBy; its inverse sea:callsAt is used"),
+        ("?x a sea:Boat", "nothing is typed sea:Boat itself, but perhaps sea:Ferry: ask by a/rdfs:subClassOf*"),
+        ("?x a sea:Ghost", "nothing is typed sea:Ghost"),
+        ("?x a sea:Fery ; sea:callAt ?y", "sea:Fery is not in the ontology; near it: sea:Ferry"),
+        ("?x a sea:Fery ; sea:callAt ?y", "sea:callAt is not in the ontology; near it: sea:callsAt"),
+        ("?x a nope:Ferry", "the prefix of nope:Ferry is not known"),
+    ],
+)
+def test_a_term_that_finds_nothing_is_told_with_what_to_ask(pattern: str, said: str) -> None:
+    assert said in checks(f"ASK {{ {pattern} }}")
     assert "nothing is typed" not in checks("ASK { ?x a/rdfs:subClassOf* sea:Boat }")
-
-
-def test_an_unknown_term_is_told_with_those_near_it() -> None:
-    told = checks("ASK { ?x a sea:Fery ; sea:callAt ?y }")
-    assert "sea:Fery is not in the ontology; near it: sea:Ferry" in told
-    assert "sea:callAt is not in the ontology; near it: sea:callsAt" in told
-
-
-def test_an_unknown_prefix_is_told() -> None:
-    assert "the prefix of nope:Ferry is not known" in checks("ASK { ?x a nope:Ferry }")
 
 
 def test_a_query_that_cannot_be_read_to_its_end_is_a_pitfall_as_far_as_it_can() -> None:
@@ -418,23 +409,3 @@ def test_prose_is_no_query_to_learn_from(box: Toolbox) -> None:
     given = {"result": "it did not work at all", "task": "", "error": "x"}
     code, hint = error_of(box.call("mem_learn_from_failure", given))
     assert code == "nothing_to_learn" and "mem_add" in hint
-
-
-class Fixed:
-    """An extractor that always makes the same of everything."""
-
-    label = "fixed-7"
-
-    def __init__(self, item: Item | None) -> None:
-        self._item = item
-
-    def from_success(self, evidence: ProposalEvidence) -> Item | None:
-        return self._item
-
-    def from_failure(self, evidence: ProposalEvidence) -> Item | None:
-        return self._item
-
-
-def extracting(bank: Bank, source: Source, extractor: Extractor) -> dict[str, Any]:
-    box = build_tools(bank, run=RUN, source=source, extractor=extractor)
-    return box.call("mem_extract", {"result": asked(box), "task": "x", "judgment": SUCCESS})

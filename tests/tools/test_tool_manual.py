@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -17,21 +16,7 @@ from rbank_es.tools.manual_tools import FAMILY
 from rbank_es.tools.runtime.tool_answers import size
 from rbank_es.tools.runtime.tool_family import Reply, ToolPolicy
 from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
-from tests.tools.library import open_library
-from tests.tools.tool_sessions import bank_at, session_for
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Iterator[Bank]:
-    with bank_at(tmp_path / "bank") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    opened = open_library(tmp_path_factory.mktemp("library"))
-    yield opened
-    opened.close()
+from tests.tools.tool_sessions import session_for
 
 
 @pytest.fixture

@@ -351,8 +351,13 @@ def told(run: TranscriptRun) -> Told:
     return "\n\n".join(run.prompts), run.ending, found.verdict if found else None, len(run.calls)
 
 
-def test_there_are_samples_enough() -> None:
-    assert len(LINES) + len(TRIALS) >= 30
+@pytest.mark.parametrize("name", LINES)
+def test_a_reader_says_of_a_sample_what_happened(name: str, tmp_path: Path) -> None:
+    lines, expected = LINES[name]
+    runs, tally = transcript_runs(write(tmp_path / "a.jsonl", lines))
+    assert sorted(map(told, runs), key=str) == sorted(expected, key=str)
+    assert not tally.refused and not tally.unknown
+    assert len({run.key for run in runs}) == len(runs)
 
 
 @pytest.mark.parametrize("printed", [0, 9_000, 30_000])

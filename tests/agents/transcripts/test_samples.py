@@ -20,7 +20,6 @@ LEGACY, PAGINATED, FORKED, RESUMED = (
     next(path for path in DAY.iterdir() if path.stem.endswith(end))
     for end in ("000000000001", "-000000000002", "000000000003", "0000000000aa")
 )
-TRIAL = SAMPLES / "atif/shop-fix__abc1234"
 
 
 def verdict(run: object) -> str | None:
