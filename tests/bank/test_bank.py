@@ -47,7 +47,6 @@ from rbank_es.law import fold
 from rbank_es.log import EMPTY, Head
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import SegmentCorruption
-from rbank_es.system.text_cuts import cut_words
 from rbank_es.testing import SECRET, at_once, event_id, forms_of, note
 from tests.faults.disk import Quick
 
@@ -229,11 +228,6 @@ class TestReading:
             with pytest.raises(BadPoint):
                 lively.head(point)
 
-    def test_run_as_a_point(self, lively: Bank) -> None:
-        """A run names the bank just before it began."""
-        assert lively.resolve("r1") == 4
-        assert lively.state("r1").runs == {} and set(lively.state("r1").items) == {CLASSES.id, LIMIT.id}
-
 
 class TestTime:
     """State, replay, views, differences."""
@@ -253,19 +247,6 @@ class TestTime:
         assert len(list(Path("/proc/self/fd").iterdir())) == opened
         with pytest.raises(BadInput, match="not a directory"):
             lively.replay(into=tmp_path / "none" / "file")
-
-    def test_diff(self, lively: Bank) -> None:
-        """What differs between two points, either way round; nothing between a point and itself."""
-        assert lively.at(4).difference(4).empty and lively.difference("HEAD").empty
-        found = lively.difference(4)
-        items = {each.id: (each.before, each.after) for each in found.items}
-        assert [id for id, (before, _) in items.items() if before is None] == [LABELS.id]
-        (was, now), (then, used) = items[LIMIT.id], items[CLASSES.id]
-        assert was and now and (was.state, now.state) == ("active", "forgotten") and [each.id for each in found.left]
-        assert then and used and (then.uses, used.uses) == (0, 1) and len(items) == 3
-        assert [each.run for each in found.runs] == ["r1"]
-        back = lively.at(4).difference("HEAD")
-        assert [each.id for each in back.items if each.after is None] == [LABELS.id]
 
 
 class TestItems:
@@ -307,14 +288,6 @@ class TestItems:
         assert len(quoted) <= 40 and quoted.endswith("…") and LABELS.content.startswith(quoted[:-1])
         with pytest.raises(BadInput):
             lively.quote(CLASSES.id, 0)
-
-    @pytest.mark.parametrize(
-        ("text", "size", "expected"),
-        [("short", 5, "short"), ("one two three", 9, "one two…"), ("x" * 20, 5, "xxxx…"), ("a b", 1, "…"), ("", 3, "")],
-    )
-    def test_truncated(self, text: str, size: int, expected: str) -> None:
-        """Between words where there is a word's end in the second half."""
-        assert cut_words(text, size) == expected
 
 
 class TestFollowing:

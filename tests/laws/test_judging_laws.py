@@ -45,11 +45,6 @@ def kinds(comparison: Comparison) -> Counter[str]:
     return Counter({each.kind: each.count for each in comparison.differences})
 
 
-@given(answers(), st.booleans())
-def test_every_answer_is_equal_to_itself(answer: Answer, ordered: bool) -> None:
-    assert compare_results(answer, answer, ordered=ordered).equal
-
-
 @given(st.data(), answers())
 def test_the_order_of_rows_does_not_count(data: st.DataObject, answer: Answer) -> None:
     shuffled = replace(answer, rows=tuple(data.draw(st.permutations(answer.rows))))
