@@ -202,6 +202,7 @@ def test_a_decision_that_names_an_item_that_never_was_can_be_undone_and_taken_ba
     by_hand = Decision(candidate=0, action=action, item=item.id, targets=("never",))
     decided = bank.append(MemoriesConsolidated(extraction=extraction, policy="dedup-1", decisions=(by_hand,)))
     undone = bank.undo(decided.first, 0, because="x")
+    assert item.id not in states(bank) and bank.undo(decided.first, 0, because="x").last_seq is None
     bank.undo(undone.first_seq or 0, 0, because="x")
     assert set(active(bank.state())) == {item.id}
     assert not bank.check(decisions=True).canonical.decisions

@@ -14,6 +14,7 @@ from rbank_es.events import ContextBuilt, RunStarted
 from rbank_es.lab.task_suite import Suite, load_suite, suite_json
 from tests.cli_runner import digest_of, fails, run
 from tests.lab.folders import pair, suite_of, written
+from tests.lab.test_ratings import RATED
 from tests.loop.loops import TASKS, source
 from tests.loop.test_closed_loop import REACT, of_type
 from tests.real.test_real_engines import oxigraph
@@ -179,6 +180,20 @@ def test_a_report_is_written_checked_and_compared_and_a_change_is_named(tmp_path
 def told(text: str) -> str:
     """A text without its line breaks."""
     return " ".join(text.split())
+
+
+@pytest.mark.slow
+def test_answers_are_rated_by_a_rubric_and_the_report_shows_it(tmp_path: Path) -> None:
+    require_dspy()
+    written(tmp_path / "pair")
+    (tmp_path / "rating.toml").write_text(RATED)
+    command = ("experiment", "rate", "pair", "--lm", "script:rating.toml", "--rubric", "answer")
+    assert "rated 24 texts by script:rating; 0 had a rating" in run(*command, cwd=tmp_path).out
+    again = run(*command, "--json", cwd=tmp_path).json
+    assert (again["before"], again["now"], again["scripted"]) == (24, 0, True)
+    run("experiment", "report", "pair", cwd=tmp_path)
+    assert "Rating by a model, of a rubric" in (tmp_path / "pair" / "report.html").read_text()
+    assert run("experiment", "check", "pair", "--json", cwd=tmp_path).json["ok"]
 
 
 TWO = {

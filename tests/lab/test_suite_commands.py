@@ -39,11 +39,13 @@ def test_a_suite_without_flaws_passes(place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_check_as_json_names_every_task_with_its_flaws(place: Path) -> None:
+def test_the_check_fails_and_names_every_task_with_its_flaws(place: Path) -> None:
     found = run("suite", "check", "bad.json", "--ont", "kilns.ttl", "--json", cwd=place, code=1).json
     assert [task["task"] for task in found["tasks"]] == ["count", "b"]
     codes = [{flaw["code"] for flaw in task["flaws"]} for task in found["tasks"]]
     assert codes == [{"wrong_answer", "repeated_question"}, {"no_level", "repeated_question"}]
+    told = run("suite", "check", "bad.json", "--ont", "kilns.ttl", cwd=place, code=1).out
+    assert "wrong_answer" in told and "no_level" in told and "2 with flaws" in told
 
 
 def test_what_can_not_be_checked_is_refused_with_advice(place: Path) -> None:

@@ -14,6 +14,7 @@ from rbank_es.events import (
     Event,
     MemoriesConsolidated,
     MemoriesExtracted,
+    MemoriesForgotten,
     MemoriesRestored,
     MemoriesRetracted,
     Reliance,
@@ -88,6 +89,12 @@ def test_an_item_is_near_every_domain_that_confirmed_it(tmp_path: Path) -> None:
     ] == [1, 1, 1, 0]
     assert shown.found("taxa", domain="labels", policy=strict) == []
     assert len(shown.found("taxa", domain="birds", policy=strict)) == 1
+
+
+def test_the_reason_for_an_end_is_in_no_read_model(tmp_path: Path) -> None:
+    forgotten = MemoriesForgotten(ids=("owl",), policy="bounded-2", why="secret words")
+    shown = Shown(tmp_path, *learned("e1", "r1", OWL), forgotten)
+    assert shown.state("owl") == "forgotten" and b"secret words" not in shown.path.read_bytes()
 
 
 def test_lineage_names_what_ended_and_what_restored_each_item(tmp_path: Path) -> None:

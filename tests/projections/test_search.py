@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadPolicy, BadSearch
-from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted
+from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, MemoriesForgotten
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V1, query_words
 from rbank_es.policies.words import any_of
@@ -100,6 +100,14 @@ def test_filters_find_the_few_that_fit_among_many_better_ones(holding: Open) -> 
 def test_a_level_that_cannot_be_is_refused(holding: Open, level: int) -> None:
     with pytest.raises(BadSearch, match="is no level of a question"):
         holding([item("taxa", id="t")]).search("taxa", level=level)
+
+
+def test_an_ended_item_is_not_found_and_does_not_count(holding: Open) -> None:
+    """Scores are those of a bank that never had it: it is in no document frequency and no average."""
+    kept = [item("taxa of life", id="a"), item("labels of taxa", "taxa", id="b"), item("other", id="c")]
+    gone = [item("taxa taxa taxa", "taxa " * 50, id="gone")]
+    ended = holding([*kept, *gone], MemoriesForgotten(ids=("gone",), policy="bounded-1"))
+    assert ended.search("taxa labels", 5) == holding(kept).search("taxa labels", 5)
 
 
 def test_weights_and_stop_words_are_the_policys(holding: Open) -> None:
