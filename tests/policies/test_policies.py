@@ -108,6 +108,27 @@ def test_a_model_proposes_and_the_policy_decides(action: str) -> None:
     assert proposed(Merge(targets_max=4), "a", "b", "c", "d")[1] == ("a", "b", "c", "d")
 
 
+@pytest.mark.parametrize(
+    ("title", "content", "duplicate"),
+    [
+        ("abcdefghij", "a b c d", True),
+        ("abcdefghXY", "a b c d", True),  # ratio exactly 0.8
+        ("abcdefgXYZ", "a b c d", False),  # 0.7
+        ("abcdefghijKLMNO", "a b c d", True),  # exactly 0.8, all of it due to length
+        ("abcdefghijKLMNOP", "a b c d", False),
+        ("abcdefghij", "a b c", True),  # Jaccard exactly 3/4
+        ("abcdefghij", "a b c e", False),  # 3/5
+        ("abcdefghij", "D C B A a b", True),  # words are a set, in lower case
+        ("abcdefghij", "…", False),  # no word against four
+    ],
+)
+def test_the_thresholds_of_dedup_are_inclusive(title: str, content: str, duplicate: bool) -> None:
+    """Both must be reached."""
+    state = state_of(item("owl", "abcdefghij", "a b c d"))
+    (decision,) = decisions(Dedup(), state, [item("elk", title, content)])
+    assert (decision.action == "skip") == duplicate
+
+
 def test_where_no_content_need_be_common_the_titles_decide() -> None:
     """The first item with a similar title is the target, of the bank or of the same extraction."""
     state = state_of(item("owl", "Same", "a b"), item("doe", "Same", "c"), item("hen", "Apart", "x"))
