@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,6 +43,14 @@ from tests.sandbox.sandboxes import require_dspy
 require_dspy()
 
 PLACES = [Path("banks/without/o0-r0"), Path("banks/with/o0-r0")]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an experiment that was run to its end without a cut; tests that change it take a copy."""
+    place = tmp_path_factory.mktemp("whole")
+    ran(materials(place), place / "run")
+    return place / "run"
 
 
 @contextmanager
@@ -114,18 +123,16 @@ def test_each_trial_is_a_bank_forked_from_one_base_and_its_log_names_experiment_
 
 
 @pytest.mark.slow
-def test_an_experiment_that_is_finished_is_not_run_again_and_nothing_is_written(tmp_path: Path) -> None:
-    given = materials(tmp_path)
-    outcomes = ran(given, tmp_path / "run")
-    before = digest_of(tmp_path / "run")
-    assert ran(given, tmp_path / "run", model_for=None) == outcomes
-    assert digest_of(tmp_path / "run") == before
+def test_an_experiment_that_is_finished_is_not_run_again_and_nothing_is_written(tmp_path: Path, whole: Path) -> None:
+    before = digest_of(whole)
+    outcomes = ran(materials(tmp_path), whole, model_for=None)
+    assert [(each.runs, each.cuts) for each in outcomes] == [(2, 0)] * 2
+    assert digest_of(whole) == before
 
 
 @pytest.mark.slow
-def test_a_folder_of_another_experiment_suite_or_other_things_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_experiment_suite_or_other_things_is_refused(tmp_path: Path, whole: Path) -> None:
     given = materials(tmp_path)
-    ran(given, tmp_path / "run")
     other = msgspec.structs.replace(given, suite=Suite.of("heights", TASKS[:1]))
     changed = msgspec.structs.replace(given, experiment=msgspec.structs.replace(given.experiment, seed=2))
     for wrong, said in (
@@ -133,7 +140,7 @@ def test_a_folder_of_another_experiment_suite_or_other_things_is_refused(tmp_pat
         (changed, "experiment.toml has 'seed = 1', and this would be 'seed = 2'"),
     ):
         with pytest.raises(BadInput, match="holds another experiment") as refused:
-            ran(wrong, tmp_path / "run")
+            ran(wrong, whole)
         assert said in str(refused.value)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
@@ -143,34 +150,28 @@ def test_a_folder_of_another_experiment_suite_or_other_things_is_refused(tmp_pat
 
 
 @pytest.mark.slow
-def test_a_bank_of_another_trial_in_the_place_of_one_is_refused(tmp_path: Path) -> None:
-    given = materials(tmp_path)
-    ran(given, tmp_path / "run")
+def test_a_bank_of_another_trial_in_the_place_of_one_is_refused(tmp_path: Path, whole: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
     without, with_memory = (tmp_path / "run" / place for place in PLACES)
     with_memory.rename(tmp_path / "aside")
     without.rename(with_memory)
     with pytest.raises(BadInput, match="is the bank of another trial"):
-        ran(given, tmp_path / "run")
+        ran(materials(tmp_path), tmp_path / "run")
 
 
 @pytest.mark.slow
-def test_two_processes_do_not_run_one_experiment(tmp_path: Path) -> None:
-    given = materials(tmp_path)
-    ran(given, tmp_path / "run")
+def test_two_processes_do_not_run_one_experiment(tmp_path: Path, whole: Path) -> None:
     with (
-        Bank.open(tmp_path / "run" / "banks" / "base") as base,
+        Bank.open(whole / "banks" / "base") as base,
         base.log.exclusive("experiment"),
         pytest.raises(BadInput, match="another process runs the experiment"),
     ):
-        ran(given, tmp_path / "run")
+        ran(materials(tmp_path), whole)
 
 
-def _cut_and_gone_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: int) -> bool:
+def _cut_and_gone_on(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, groups: int) -> bool:
     """Cut an experiment after so many groups, go on, and compare; return whether it was cut."""
-    given = materials(tmp_path)
-    folder, whole = tmp_path / f"cut{groups}", tmp_path / "whole"
-    if not whole.exists():
-        ran(given, whole)
+    given, folder = materials(tmp_path), tmp_path / f"cut{groups}"
     try:
         with cut_after(monkeypatch, groups):
             ran(given, folder)
@@ -178,7 +179,7 @@ def _cut_and_gone_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: in
     except CutOff:
         pass
     outcomes = ran(given, folder)
-    assert [msgspec.structs.replace(each, cuts=0) for each in outcomes] == list(ran(given, whole))
+    assert [msgspec.structs.replace(each, cuts=0) for each in outcomes] == list(ran(given, whole, model_for=None))
     for place in PLACES:
         assert told(folder / place) == told(whole / place)
     # What was cut off is kept, because its calls were paid for.
@@ -187,42 +188,42 @@ def _cut_and_gone_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, groups: in
 
 
 @pytest.mark.slow
-def test_an_experiment_may_be_cut_off_after_any_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_experiment_may_be_cut_off_after_any_group(
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     groups = 0
-    while _cut_and_gone_on(tmp_path, monkeypatch, groups):
-        groups += 7
+    while _cut_and_gone_on(tmp_path, whole, monkeypatch, groups):
+        groups += 9
     assert groups > 30
 
 
 @pytest.mark.slow
-def test_it_may_be_cut_off_twice_in_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_may_be_cut_off_twice_in_one_task(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = materials(tmp_path)
     for groups in (7, 4):
         with pytest.raises(CutOff), cut_after(monkeypatch, groups):
             ran(given, tmp_path / "run")
     first, second = ran(given, tmp_path / "run")
     assert (first.cuts, second.cuts) == (2, 0)
-    ran(given, tmp_path / "whole")
-    assert told(tmp_path / "run" / PLACES[0]) == told(tmp_path / "whole" / PLACES[0])
+    assert told(tmp_path / "run" / PLACES[0]) == told(whole / PLACES[0])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "times"), [("rate_limited", 4), ("unreachable", 3)])
 def test_a_model_that_fails_for_a_while_is_waited_for_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, times: int
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, code: str, times: int
 ) -> None:
     given, waits = materials(tmp_path), list[float]()
-    ran(given, tmp_path / "whole")
     with failing(monkeypatch, after=9, times=times, code=code):
         outcomes = ran(given, tmp_path / "run", sleep=waits.append)
     assert waits == [5.0 * 2**number for number in range(times)][: len(waits)] and waits
     assert sum(each.cuts for each in outcomes) == len(waits)
-    assert all(told(tmp_path / "run" / place) == told(tmp_path / "whole" / place) for place in PLACES)
+    assert all(told(tmp_path / "run" / place) == told(whole / place) for place in PLACES)
 
 
 @pytest.mark.slow
 def test_a_model_that_fails_for_longer_stops_the_experiment_which_says_how_to_go_on_and_counts_nothing_by_half(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given, waits = materials(tmp_path), list[float]()
     with failing(monkeypatch, after=9, times=10**6, code="unreachable"), pytest.raises(LoopStopped) as stopped:
@@ -231,8 +232,7 @@ def test_a_model_that_fails_for_longer_stops_the_experiment_which_says_how_to_go
     with Bank.open(tmp_path / "run" / PLACES[1]) as bank:
         assert not of_type(bank, ExperimentFinished)
     ran(given, tmp_path / "run")
-    ran(given, tmp_path / "whole")
-    assert all(told(tmp_path / "run" / place) == told(tmp_path / "whole" / place) for place in PLACES)
+    assert all(told(tmp_path / "run" / place) == told(whole / place) for place in PLACES)
 
 
 @pytest.mark.slow
