@@ -372,9 +372,15 @@ def test_an_exception_is_recorded_and_raised_again(
 
 def test_a_function_that_never_returns_holds_up_nobody(bank: Bank, calls: ModelCalls) -> None:
     """The wrapper adds no bound to it; other calls, and the end of the run, go on."""
-    hangs = threading.Event()
-    thread = threading.Thread(target=wrapped(lambda prompt: hangs.wait(20), calls), args=("x",), daemon=True)
+    begun, hangs = threading.Event(), threading.Event()
+
+    def hang(prompt: str) -> None:
+        begun.set()
+        hangs.wait(60)
+
+    thread = threading.Thread(target=wrapped(hang, calls), args=("x",), daemon=True)
     thread.start()
+    assert begun.wait(60)
     assert wrapped(lambda prompt: "y", calls)("x") == "y"
     calls.close()
     assert len(recorded(bank)) == 1

@@ -258,14 +258,13 @@ def test_any_bytes_are_a_request_or_refused(head: bytes) -> None:
 def test_slow_clients_hold_their_own_threads_for_a_bounded_time_and_nobody_else(
     sample: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_limits, "REQUEST_S", 0.5)
+    monkeypatch.setattr(page_limits, "REQUEST_S", 2)
+    sample.wait_until_idle()
     with ExitStack() as stack:
         slow = [stack.enter_context(sample.connect()) for _ in range(page_limits.SERVER_THREADS - 1)]
         for client in slow:
             client.sendall(b"GET / HTT")
-        begin = time.monotonic()
         assert sample.get("/api/v1/runs?limit=1").status == 200
-        assert time.monotonic() - begin < 30
         for client in slow:  # each is closed without an answer
             client.settimeout(60)
             assert client.recv(100) == b""
@@ -273,10 +272,11 @@ def test_slow_clients_hold_their_own_threads_for_a_bounded_time_and_nobody_else(
 
 
 def test_beyond_its_threads_the_server_says_so_at_once(sample: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample.wait_until_idle()
     with ExitStack() as stack:
+        # Accepted in their order, so that each of these has its thread before the last one comes.
         for _ in range(page_limits.SERVER_THREADS):
             stack.enter_context(sample.connect()).sendall(b"GET / HTT")
-        time.sleep(0.2)
         with sample.connect() as client:
             assert read_reply(client).status == 503
 

@@ -155,7 +155,7 @@ def test_one_ctrl_c_is_enough_while_a_pipe_is_read(place: Path) -> None:
         with process, pipe:
             process.send_signal(signal.SIGINT)
             try:
-                return process.wait(2) == 130
+                return process.wait(20) == 130  # one that was missed goes on for ever
             except subprocess.TimeoutExpired:
                 process.kill()
                 return False

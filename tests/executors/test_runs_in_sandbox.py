@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rbank_es.limits import STEP_TIME_S
 from rbank_es.sandbox.session import SandboxSettings, Session
 from tests.sandbox.fake_deno import fake
 from tests.sandbox.sandboxes import limited, require_dspy, runtime, sandbox, standing_in
@@ -117,11 +119,21 @@ def test_a_submission_that_is_no_json_is_typed_too(name: str, tmp_path: Path) ->
     assert result.evidence["set"] == [1, 2] and result.evidence["big"] in (2**70, str(2**70))
 
 
+def in_time(box: Sandbox, text: str, step_code_s: float) -> Callable[[object], str]:
+    """A reply with code that is given so many seconds: half a second is over soon on a busy machine."""
+
+    def said(_: object) -> str:
+        limited(box, step_code_s)
+        return code(text)
+
+    return said
+
+
 @pytest.mark.slow
 def test_a_step_without_end_costs_the_session_and_the_run_goes_on(tmp_path: Path) -> None:
     box = sandbox()
-    limited(box, 0.5)
-    made = Setting(tmp_path / "bank", [code("kept = 7"), code("while True: pass"), code("kept"), SUBMITS])
+    said = [code("kept = 7"), in_time(box, "while True: pass", 0.5), in_time(box, "kept", STEP_TIME_S), SUBMITS]
+    made = Setting(tmp_path / "bank", said)
     result = made.run("rlm", lambda: box)
     assert [step.fault for step in result.steps] == [None, "timeout", "raised", None]
     assert "All variables are gone" in made.turns.prompt(2) and result.outcome == "submitted"
@@ -144,8 +156,8 @@ def test_inputs_are_there_again_after_a_lost_session(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_sandbox_that_is_lost_too_often_fails_the_run_with_its_steps(name: str, tmp_path: Path) -> None:
-    box = standing_in(tmp_path / "place", settings=SandboxSettings(restarts=1, step_code_s=0.5))
-    waits = code("import time; time.sleep(100)")
+    box = standing_in(tmp_path / "place", settings=SandboxSettings(restarts=1))
+    waits = in_time(box, "import time; time.sleep(100)", 0.5)
     made = Setting(tmp_path / "bank", [code("outcome['value'] = 'seen'"), *[waits] * 3])
     result = made.run(name, lambda: box)
     assert (result.outcome, result.error_code) == ("failed", "sandbox_exhausted")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -54,7 +54,7 @@ def test_a_prompt_that_says_no_more_than_the_question_is_refused(prompt: str) ->
     assert calls.used == 0 and calls.llm_query(f"{prompt} Rows: a, b") == f"{prompt} Rows: a, b".upper()
 
 
-def test_after_an_interruption_no_prompt_is_sent_that_was_not_sent_yet() -> None:
+def test_after_an_interruption_no_prompt_is_sent_that_was_not_sent_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each may take minutes and cost money."""
     sent: list[str] = []
 
@@ -62,8 +62,17 @@ def test_after_an_interruption_no_prompt_is_sent_that_was_not_sent_yet() -> None
         sent.append(prompt)
         if prompt == "0":
             raise KeyboardInterrupt
-        time.sleep(0.3)
+        interrupted.wait(60)
         return prompt
+
+    def cancelled(self: ThreadPoolExecutor, **given: Any) -> None:
+        """As it is, and the prompts that were sent are answered as soon as no other one can be."""
+        shutdown(self, wait=False, **given)
+        interrupted.set()
+        shutdown(self)
+
+    interrupted, shutdown = threading.Event(), ThreadPoolExecutor.shutdown
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", cancelled)
 
     calls = SubCalls(lm, 25)
     with pytest.raises(KeyboardInterrupt):

@@ -30,7 +30,7 @@ from rbank_es.exchange.people_database import write_people_database
 from rbank_es.log.file import run_index
 from rbank_es.testing import note
 
-SEED, USES_S, TICK_S = 20261122, 10, 0.01
+SEED, USES_S, TICK_S = 20261122, 60, 0.01
 SECONDS = float(os.environ.get("RBANK_CAMPAIGN_S", "60"))
 SAMPLE = Path(__file__).resolve().parents[2] / "logs" / "sample"
 QUERY = "count lighthouse query classes"

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -234,13 +235,21 @@ def test_a_kept_connection_that_the_endpoint_closed_is_opened_anew(engine: Remot
         assert engine.run("SELECT ?x {}", "select", Caps()).rows == ((ONE,),)
 
 
-def test_an_endpoint_that_is_down_is_told_and_works_once_it_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_that_is_down_is_told() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         engine = RemoteEngine(f"http://127.0.0.1:{closed.getsockname()[1]}/sparql", sleep=lambda seconds: None)
         failed = failure(engine)
     assert (failed.code, "refused" in failed.message) == ("unreachable", True)
-    assert failure(RemoteEngine("http://no-such-host.invalid/", sleep=lambda seconds: None)).code == "unreachable"
+
+
+def test_an_endpoint_whose_name_nobody_knows_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> NoReturn:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")  # a real search may take half a minute
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    failed = failure(RemoteEngine("http://no-such-host.invalid/", sleep=lambda seconds: None))
+    assert (failed.code, "not known" in failed.message) == ("unreachable", True)
 
 
 def test_what_was_asked_is_the_query(engine: RemoteEngine, server: FaultServer) -> None:

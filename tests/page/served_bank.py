@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Thread
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from rbank_es import Bank
+from rbank_es.limits import page_limits
 from rbank_es.page.page_handler import PageHandler
 from rbank_es.page.page_server import PageServer, listen
 
@@ -61,6 +63,13 @@ class Served:
         reply = self.get(f"/api/v1/{name}?{urlencode(given)}")
         assert reply.status == 200, reply
         return reply.json()
+
+    def wait_until_idle(self) -> None:
+        """Wait until no thread has a connection: one ends a moment after its client has read all of the reply."""
+        ended = time.monotonic() + 60
+        while self.server._threads._value < page_limits.SERVER_THREADS:
+            assert time.monotonic() < ended, "a connection is still held"
+            time.sleep(0.01)
 
     def follow(self, after: int) -> socket.socket:
         """A connection that follows the bank, its head read."""

@@ -361,13 +361,16 @@ def test_what_was_shut_down_takes_no_more_steps() -> None:
 
 
 def test_shutting_down_from_elsewhere_ends_a_running_step(tmp_path: Path) -> None:
-    target = sandboxes.standing_in(tmp_path)
-    target.start()
-    ended = threading.Timer(0.2, target.shutdown)
-    ended.start()
+    ending: list[threading.Timer] = []
+
+    def begun() -> None:
+        ending.append(threading.Timer(0.1, target.shutdown))
+        ending[0].start()
+
+    target = sandboxes.standing_in(tmp_path, tools={"begun": begun})
     with pytest.raises(CodeInterpreterError, match="was shut down amid a step"):
-        target.execute("import time; time.sleep(100)")
-    ended.join()
+        target.execute("call('begun', {}); import time; time.sleep(100)")
+    ending[0].join()
     assert target.session is None
 
 
@@ -517,10 +520,10 @@ def test_a_pool_that_knows_how_many_are_needed_begins_no_more(tmp_path: Path, mo
 
 
 def test_a_session_that_died_in_the_pool_is_passed_by(pool: SandboxPool) -> None:
-    [pid] = pids_of(pool)
-    os.kill(pid, 9)
-    assert sandboxes.soon_gone(pid)
-    time.sleep(0.3)
+    session = pool.spares[0].result()
+    os.kill(session.pid, 9)
+    while session.alive:
+        time.sleep(0.01)
     target = pool()
     assert target.execute("outcome['value'] = '1'") == "1" and target.restarts == 0
     target.shutdown()

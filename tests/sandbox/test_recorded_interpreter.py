@@ -187,12 +187,14 @@ def test_sub_agents_are_refused_as_they_were() -> None:
 
 
 def test_the_unsafe_interpreter_says_so_loudly(capsys: pytest.CaptureFixture[str]) -> None:
-    factory = UnsafeLocal(step_wall_s=0.5)
+    factory = UnsafeLocal(step_wall_s=60)
     told = capsys.readouterr()
     assert told.out == "" and "UNSAFE: the agent's code runs WITHOUT a sandbox" in told.err
     assert "local subprocess" in factory.execution_instructions
     interpreter = factory()
     assert interpreter.execute("1 + 1") == 2
+    interpreter.shutdown()
+    interpreter = UnsafeLocal(step_wall_s=0.5)()
     with pytest.raises(CodeInterpreterError, match="timeout"):
         interpreter.execute("while True: pass")
     interpreter.shutdown()

@@ -172,9 +172,19 @@ def test_a_worker_that_died_between_queries_is_replaced_and_nobody_notices(engin
 
 def test_a_worker_that_is_killed_amid_a_query_is_told_as_want_of_memory(engine: LocalEngine) -> None:
     works(engine)
-    assert engine.worker_pid is not None
-    threading.Timer(0.2, os.kill, (engine.worker_pid, signal.SIGKILL)).start()
+    worker = engine.worker_pid
+    assert worker is not None
+    spent = processor_ticks(worker)
+
+    def kill_at_work() -> None:
+        while processor_ticks(worker) < spent + 10:
+            time.sleep(0.01)
+        os.kill(worker, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_at_work)
+    killer.start()
     assert failure(engine, FOREVER).code == "out_of_memory"
+    killer.join()
     assert works(engine)
 
 
@@ -313,12 +323,14 @@ def test_a_query_ends_by_itself_after_its_time_should_nobody_end_it(
     quads: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The parent is stopped, so it neither kills the worker nor closes its pipes."""
-    code = PARENT.replace("timeout_s=100", "timeout_s=0.1").replace(
-        "    time.sleep(0.2)", "    time.sleep(0.05); print(engine.worker_pid, flush=True); os.kill(os.getpid(), 19)"
-    )
+    code = PARENT.replace("timeout_s=100", "timeout_s=5").replace("    time.sleep(0.2)", "")
     with subprocess.Popen([sys.executable, "-c", code, str(quads), FOREVER], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         worker = int(parent.stdout.readline())
+        begun = processor_ticks(worker)
+        while processor_ticks(worker) < begun + 10:
+            time.sleep(0.01)
+        parent.send_signal(signal.SIGSTOP)
         wait_until_gone(worker)
         parent.kill()
 
@@ -402,6 +414,12 @@ def test_a_frame_that_does_not_come_or_go_in_time_is_told() -> None:
 
 
 # ---------------------------------------------------------------- helpers
+
+
+def processor_ticks(pid: int) -> int:
+    """Hundredths of a second that a process computed: those of a query that it is at."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return int(user) + int(system)
 
 
 def exists(pid: int) -> bool:

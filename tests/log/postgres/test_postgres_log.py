@@ -28,6 +28,7 @@ from rbank_es.testing import SECRET, at_once, event_id, note
 from tests.cli_runner import ROOT
 from tests.postgres_relay import Relay
 from tests.postgres_server import PostgresServer
+from tests.postgres_writers import wait_until
 
 pytestmark = pytest.mark.xdist_group("postgres")
 
@@ -205,13 +206,14 @@ def test_a_server_restarts_in_the_middle_of_appends(server: PostgresServer) -> N
 
     thread = threading.Thread(target=write)
     thread.start()
-    time.sleep(0.4)
+    wait_until(lambda: len(done) > 5)
+    before = len(done)
     server.crash_and_start()
-    time.sleep(0.4)
+    wait_until(lambda: len(done) > before + 5)
     stop.set()
     thread.join()
     notes = [getattr(event, "note", "") for event in log.read()]
-    assert notes == done and len(done) > 10 and log.verify().events == len(notes)
+    assert notes == done and log.verify().events == len(notes)
 
 
 def test_a_writer_that_stands_still_is_put_out(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
