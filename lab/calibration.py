@@ -239,5 +239,5 @@ def _objects(data: bytes, name: str) -> list[Any]:
         return [decode_strict(line) for line in data.splitlines() if line.strip()]
     except RepeatedKey as error:
         raise BadInput(f"{name}: {error}") from None
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise BadInput(f"{name}: neither a JSON list nor JSON Lines: {error}") from None

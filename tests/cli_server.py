@@ -103,16 +103,19 @@ class Server:
 
 
 def _outcome(told: int, arguments: list[str], timeout_s: float) -> int:
-    """What the server tells: first the call's process id, at last its exit code."""
-    deadline, words = time.monotonic() + timeout_s, b""
-    poller = select.poll()
+    """What the server tells: first the call's process id, at last its exit code.
+
+    The time of a call begins with its process: a busy machine may take a minute to load the server.
+    """
+    poller, words, deadline = select.poll(), b"", 0.0
     poller.register(told, select.POLLIN)
     while words.count(b"\n") < 2:
-        if not poller.poll(max(deadline - time.monotonic(), 0) * 1000):
+        if words and not poller.poll(max(deadline - time.monotonic(), 0) * 1000):
             os.kill(int(words.split()[0]), signal.SIGKILL)
             raise subprocess.TimeoutExpired(arguments, timeout_s)
         piece = os.read(told, 64)
         assert piece, (arguments, "the server of commands went away")
+        deadline = deadline or time.monotonic() + timeout_s
         words += piece
     return int(words.split()[1])
 

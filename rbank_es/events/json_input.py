@@ -48,7 +48,7 @@ def _as_object(text: bytes) -> dict[str, Any] | None:
         value = decode_strict(text)
     except RepeatedKey as error:
         raise BadEvent(str(error), line=1) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
@@ -61,7 +61,7 @@ def parse_event(text: bytes, line: int | None = None) -> Event:
         fields = decode_strict(text)
     except RepeatedKey as error:
         raise BadEvent(str(error), line=line) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise BadEvent(f"not JSON: {error}", line=line) from None
     except RecursionError:
         raise BadEvent("not usable: nested too deeply", line=line) from None
@@ -166,10 +166,14 @@ def decode_strict(text: bytes) -> Any:
     log itself is read without this check, which takes longer than all else: no writer of ours repeats a key, and a
     changed line fails its checksum.
 
-    Raises `RepeatedKey`, another `msgspec.DecodeError` or UnicodeDecodeError if it is none, and RecursionError for more
-    than `limits.JSON_DEPTH` levels.
+    Raises `RepeatedKey` or another `msgspec.DecodeError` if it is none, and RecursionError for more than
+    `limits.JSON_DEPTH` levels.
     """
-    value = msgspec.json.decode(text)
+    try:
+        value = msgspec.json.decode(text)
+    except UnicodeDecodeError as error:
+        # One kind of error for whatever is no JSON, because callers forgot this one.
+        raise msgspec.DecodeError(str(error)) from None
     if isinstance(value, dict | list):
         _check_depth(value)
         # Numbers as text: only keys matter here, and int() refuses more than 4,300 digits.

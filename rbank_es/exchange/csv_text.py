@@ -13,9 +13,12 @@ import msgspec
 
 from rbank_es.errors import BadInput
 from rbank_es.events.visible_text import visible
+from rbank_es.system.text_cuts import cut
 
 FORMULA_BEGINS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"
 """Beginnings of a cell that a spreadsheet takes for a formula (OWASP's list, and their full-width forms)."""
+_HEADER_CHARS = 80
+"""What an error shows of a header that is none: a file without separators is one header."""
 
 
 def csv_of(fields: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -83,6 +86,6 @@ def _unknown_headers(text: str, fields: Collection[str]) -> BadInput:
     separator = max(SEPARATORS, key=lambda each: (len(_headers(text, each) & set(fields)), each == ","))
     unknown = sorted(_headers(text, separator) - set(fields))
     return BadInput(
-        f"no field is called {unknown[0]!r} (with a {SEPARATORS[separator]} between cells); there are: "
-        f"{', '.join(fields)}; the separator may be a {', '.join(SEPARATORS.values())}"
+        f"no field is called {cut(unknown[0], _HEADER_CHARS)!r} (with a {SEPARATORS[separator]} between cells); "
+        f"there are: {', '.join(fields)}; the separator may be a {', '.join(SEPARATORS.values())}"
     )

@@ -109,7 +109,7 @@ def decode(path: str, data: bytes, line: int | None = None) -> Any:
         return decode_strict(data)
     except RepeatedKey as error:
         raise BadImport(path, str(error), line=line) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         found = _BYTE.search(str(error))
         at = data.count(b"\n", 0, int(found[1])) + 1 if found and line is None else line
         raise BadImport(path, f"not JSON: {error}", line=at) from None

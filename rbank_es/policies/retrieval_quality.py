@@ -141,7 +141,7 @@ def read_cases(text: bytes) -> tuple[RelevanceCase, ...]:
 def _read(line: bytes, number: int) -> RelevanceCase:
     try:
         case = msgspec.convert(decode_strict(line), RelevanceCase)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise BadInput(
             f'line {number:,} is no case: {error}; give a JSON object such as {{"query": "…", "relevant": ["ITEM"]}}'
         ) from None

@@ -15,6 +15,7 @@ import resource
 import select
 import signal
 import sys
+from contextlib import suppress
 
 POLL_MS = 100
 """How often the command's exit is checked; a hang-up is noticed at once."""
@@ -29,7 +30,9 @@ def main(lifeline: int, command: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     pid = os.posix_spawn(command[0], command, os.environ)
     release_streams()
-    os.write(lifeline, b"%d\n" % pid)
+    # Who started this may have given up already: `hold` sees that, and the command must not be left behind.
+    with suppress(OSError):
+        os.write(lifeline, b"%d\n" % pid)
     return hold(pid, lifeline)
 
 

@@ -67,55 +67,29 @@ def test_a_duration_that_no_number_holds_ends_no_command(bank: Path) -> None:
         assert call.duration_s == 0  # from its beginning to its end
 
 
-def _pipe(folder: Path) -> None:
-    os.mkfifo(folder / "spool.jsonl")
+CLOSED, LAST = "spool-000000001.jsonl", "last.json"
+IN_THE_WAY: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "a pipe": ("spool.jsonl", os.mkfifo),
+    "a folder": ("spool.jsonl", Path.mkdir),
+    "a link": ("spool.jsonl", lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
+    "a closed folder": (CLOSED, Path.mkdir),
+    "a closed pipe": (CLOSED, os.mkfifo),
+    "an odd number": ("spool-²²²²²²²²².jsonl", lambda path: path.write_text("{}")),
+    "a pipe for the last": (LAST, os.mkfifo),
+    "a link for the last": (LAST, lambda path: path.symlink_to(path.parents[1] / "elsewhere")),
+    "a huge last": (LAST, lambda path: path.write_bytes(b" " * 1_000_000)),
+}
 
 
-def _folder(folder: Path) -> None:
-    (folder / "spool.jsonl").mkdir()
-
-
-def _link(folder: Path) -> None:
-    (folder / "spool.jsonl").symlink_to(folder.parent / "elsewhere")
-
-
-def _closed_folder(folder: Path) -> None:
-    (folder / "spool-000000001.jsonl").mkdir()
-
-
-def _closed_pipe(folder: Path) -> None:
-    os.mkfifo(folder / "spool-000000001.jsonl")
-
-
-def _odd_number(folder: Path) -> None:
-    (folder / "spool-²²²²²²²²².jsonl").write_text("{}")
-
-
-def _last_pipe(folder: Path) -> None:
-    os.mkfifo(folder / "last.json")
-
-
-def _last_link(folder: Path) -> None:
-    (folder / "last.json").symlink_to(folder.parent / "elsewhere")
-
-
-def _last_huge(folder: Path) -> None:
-    (folder / "last.json").write_bytes(b" " * 1_000_000)
-
-
-@pytest.mark.parametrize(
-    "prepare",
-    [_pipe, _folder, _link, _closed_folder, _closed_pipe, _odd_number, _last_pipe, _last_link, _last_huge],
-)
-def test_what_is_no_file_in_a_spool_is_neither_waited_for_nor_ends_a_command(
-    bank: Path, prepare: Callable[[Path], None]
-) -> None:
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_what_is_no_file_in_a_spool_is_neither_waited_for_nor_ends_a_command(bank: Path, what: str) -> None:
     place: Spool = spool(bank)
     for name in ("UserPromptSubmit", "Stop"):
         hooked(sample(f"claude-code/{name}"), bank)
     place.close()
     (place.folder / "spool-000000001.jsonl").rename(place.folder / "spool-000000002.jsonl")
-    prepare(place.folder)
+    name, put = IN_THE_WAY[what]
+    put(place.folder / name)
     with Bank.open(bank) as opened:
         assert take_spool_in(opened).turns == 1
         assert take_spool_in(opened).turns == 0

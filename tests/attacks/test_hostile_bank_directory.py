@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.errors import LogCorruption, LogFailed, RBankError
+from rbank_es.errors import RBankError
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import note
@@ -217,17 +217,6 @@ def test_a_damaged_marker_of_an_erasure_stops_nobody(bank: Path, junk: bytes) ->
         assert log.verify().foreign == ()
 
 
-@pytest.mark.parametrize(
-    "junk", [b"", b"\xff\xfe", b"\x1b[2J" * 10, b"x" * 10_000_000], ids=["empty", "bytes", "escapes", "huge"]
-)
-def test_any_marker_of_a_failed_sync_stops_writers_with_an_error_of_ours(bank: Path, junk: bytes) -> None:
-    (bank / "FAILED").write_bytes(junk)
-    with FileLog.open(bank, unsafe_no_sync=True) as log:
-        with pytest.raises(LogFailed) as stopped:
-            log.append([note("c")])
-        assert len(str(stopped.value)) < 10_000 and len(list(log.read())) == 4
-
-
 SHOWN = ("notes.jsonl", "a\nb\x1b[31m")
 """Names that the command is tried on too: one of each outcome."""
 
@@ -328,35 +317,6 @@ def test_a_bank_in_a_place_that_can_only_be_read_has_read_models_as_any(bank: Pa
             assert opened.read_models().checkpoints() and not opened.search("secret").hits
     finally:
         bank.chmod(0o700)
-
-
-FILES = {
-    "import": ["import", "./bank", "given.json"],
-    "append": ["append", "./bank", "given.json"],
-    "script": ["run", "./bank", "--ont", "lights", "--task", "t", "--lm", "script:given.json"],
-    "ontology": ["ontology", "given.json"],
-    "heads": ["verify", "./bank", "--head", "given.json"],
-    "policies": ["init", "./other", "--policy", "given.json"],
-    "words": ["erase", "./bank", "--text", "given.json"],
-    "guide": ["context", "--ont", "lights", "--task", "t", "--guide", "given.json"],
-}
-
-
-@pytest.mark.parametrize(
-    "command", [pytest.param(name, marks=[pytest.mark.slow] * (name == "script")) for name in FILES]
-)
-def test_a_pipe_in_the_place_of_a_file_that_is_named_is_refused(bank: Path, tmp_path: Path, command: str) -> None:
-    """At once, whoever reads it."""
-    os.mkfifo(tmp_path / "given.json")
-    result = run(*FILES[command], cwd=tmp_path)
-    assert result.code == 2 and "Traceback" not in result.err and "pipe" in result.err, result
-
-
-def test_a_segment_that_is_a_pipe_is_corruption_at_once(bank: Path) -> None:
-    (bank / FIRST).unlink()
-    os.mkfifo(bank / FIRST)
-    with pytest.raises(LogCorruption, match="it is a named pipe, where a regular file must be"):
-        FileLog.open(bank)
 
 
 @pytest.mark.parametrize("kind", ["link", "link to nothing", "link to a folder", "link to a device", "pipe", "folder"])

@@ -84,12 +84,6 @@ def test_no_text_of_a_suite_is_obeyed_by_a_terminal(place: Path) -> None:
     assert "can't be the id" in fails("suite", "check", saved(place, task("ASK {}", id=evil)), cwd=place)
 
 
-def test_nested_nonsense_is_refused(place: Path) -> None:
-    (place / "deep.json").write_text("[" * 5_000)
-    for command in (("check", "deep.json"), ("import", "deep.json", "--into", "out.json")):
-        assert "neither JSON nor JSON Lines" in fails("suite", *command, cwd=place)
-
-
 def test_no_definition_makes_a_command_wait_at_a_pipe_or_fail_at_a_number(place: Path) -> None:
     """A suite and seeds in the definition's folder that are pipes, at which nobody writes; a seed of 120,000 digits."""
     os.mkfifo(place / "pipe")

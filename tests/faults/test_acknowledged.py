@@ -80,16 +80,6 @@ def test_damage_to_the_last_acknowledged_group_is_corruption(tmp_path: Path, dam
     assert path.read_bytes() == before
 
 
-def test_events_before_the_damage_can_be_read(tmp_path: Path) -> None:
-    """Reading up to a position before the damage works; reading on yields the sound events first."""
-    log, seen = acknowledged(tmp_path / "bank"), list[int]()
-    DAMAGES["half a line"](active(log.directory))
-    assert [event.seq for event in log.read(upto=2)] == [1, 2]
-    with pytest.raises(LogCorruption):
-        seen.extend(event.seq for event in log.read())
-    assert seen == [1, 2]
-
-
 def test_read_models_vouch_for_the_events_that_they_hold(tmp_path: Path) -> None:
     """Where the receipts are gone too: rows of read models are made of events that were on disk."""
     log = acknowledged(tmp_path / "bank")

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,38 +23,15 @@ from rbank_es.errors import SandboxUnavailable
 from rbank_es.limits import sandbox_limits
 from rbank_es.sandbox import session as session_module
 from rbank_es.sandbox.guest_protocol import Lost, TimeLimits
+from rbank_es.sandbox.process import WATCHDOG
 from rbank_es.sandbox.session import Session
-from tests.effort import one_in
 from tests.sandbox.fake_deno import fake
-from tests.sandbox.sandboxes import is_gone, soon_gone
+from tests.sandbox.sandboxes import soon_gone
 
 TIMES = TimeLimits.alike(20)
-CALL = '{"jsonrpc":"2.0","id":"%s","method":"tool_call","params":%s}'
-FORGED = {
-    "a call that no tool made": CALL % ("tc_1_1", '{"name":"note","kwargs":{"packed":"{}"}}'),
-    "a call with another number": CALL % ("tc_1_7", '{"name":"note","kwargs":{"packed":"{}"}}'),
-    "a call without arguments": CALL % ("tc_1_1", '{"name":"note"}'),
-    "a call with arguments of dspy's form": CALL % ("tc_1_1", '{"name":"note","kwargs":{"text":"x"}}'),
-    "a call with broken arguments": CALL % ("tc_1_1", '{"name":"note","kwargs":{"packed":"{"}}'),
-    "a call with a list for arguments": CALL % ("tc_1_1", '{"name":"note","kwargs":{"packed":"[]"}}'),
-    "a call with a list for parameters": CALL % ("tc_1_1", "[1]"),
-    "a call of a tool without a name": CALL % ("tc_1_1", '{"name":null,"kwargs":{"packed":"{}"}}'),
-    "a call without an id": '{"method":"tool_call","params":{}}',
-    "a call whose id is no text": '{"id":1,"method":"tool_call","params":{"name":"note","kwargs":{"packed":"{}"}}}',
-    "a result": '{"jsonrpc":"2.0","id":"x","result":{"output":"1"}}',
-    "an error": '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid Request"}}',
-    "any object": '{"a":1}',
-}
-NOISE = {
-    "text": "x",
-    "nothing": "",
-    "half an object": '{"a":',
-    "a list": "[]",
-    "nesting beyond any parser": '{"a":' * 100_000,
-    "a large number": '{"a":' + "9" * 10_000,
-    "no UTF-8": "{\udcff}",
-    "an error that nobody awaited": '{"jsonrpc":"2.0","method":"unhandled_error","params":{"message":"x"}}',
-}
+CALL = '{"jsonrpc":"2.0","id":"tc_1_1","method":"tool_call","params":{"name":"note","kwargs":{"packed":"{}"}}}'
+FORGED = {"a call that no tool made": CALL, "any object": '{"a":1}'}
+"""Messages of every form are tried without a process: see `tests/attacks/test_hostile_frames.py`."""
 
 
 def answer(name: str, arguments: dict[str, Any]) -> str:
@@ -108,7 +87,7 @@ def test_a_session_inherits_no_variable_but_those_by_which_it_finds_its_parts(
     assert seen["DENO_DIR"] == str(tmp_path / "cache")
 
 
-@pytest.mark.parametrize("what", one_in(4, FORGED))
+@pytest.mark.parametrize("what", FORGED)
 def test_a_forged_message_ends_the_session(session: Session, what: str) -> None:
     assert lost(session, f"say({FORGED[what]!r})").code == "forged"
 
@@ -120,46 +99,9 @@ def test_a_forged_call_after_a_real_one_ends_the_session(session: Session) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("what", FORGED)
 def test_a_message_between_two_steps_ends_the_session(session: Session, what: str) -> None:
-    later = f"import threading; threading.Timer(0.05, say, [{FORGED[what]!r}]).start()"
-    session.run(later, {}, answer, TIMES)
-    assert select.select([session.process.pipes.output], [], [], 60)[0]
+    behind_its_reply = f"import __main__; __main__.say = lambda line: say(line + '\\n' + {FORGED[what]!r})"
+    session.run(behind_its_reply, {}, answer, TIMES)
     assert lost(session, "pass").code == "forged"
-
-
-@pytest.mark.parametrize("what", one_in(4, NOISE))
-def test_a_line_that_is_no_message_is_passed_over(session: Session, what: str) -> None:
-    code = f"sys.stdout.buffer.write({NOISE[what]!r}.encode(errors='surrogateescape') + b'\\n'); sys.stdout.flush()"
-    assert session.run(code + "\noutcome['value'] = 'on'", {}, answer, TIMES).value == "on"
-
-
-@pytest.mark.parametrize(
-    "told",
-    one_in(
-        3,
-        [
-            "'no json'",
-            "'[]'",
-            "'{}'",
-            "{'kind': 'other'}",
-            "{'kind': 'final', 'final': 3}",
-            "{'kind': 'output', 'calls': None}",
-        ],
-    ),
-)
-def test_an_outcome_of_another_form_ends_the_session(session: Session, told: str) -> None:
-    assert lost(session, f"outcome = {told}").code == "broken"
-
-
-def test_more_or_fewer_calls_told_than_made_end_the_session(session: Session) -> None:
-    assert lost(session, "outcome['calls'] = 1").code == "forged"
-
-
-def test_lines_without_end_are_a_flood(session: Session) -> None:
-    assert lost(session, "while True: say('x')").code == "flood"
-
-
-def test_a_line_without_end_is_too_long(session: Session) -> None:
-    assert lost(session, "while True: sys.stdout.write('x' * 65536)").code == "too_long"
 
 
 def test_standard_error_is_drained_and_its_end_kept(session: Session) -> None:
@@ -202,15 +144,6 @@ def test_a_killed_watchdog_is_noticed_at_once_and_its_process_ended(session: Ses
 
 def test_stopping_from_another_thread_ends_a_step(session: Session) -> None:
     assert lost_amid_a_step(session, session.stop).code == "died"
-
-
-def test_what_a_tool_raises_ends_the_session_and_goes_up(session: Session) -> None:
-    def stop(name: str, arguments: dict[str, Any]) -> str:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        session.run("call('x', {})", {}, stop, TIMES)
-    assert is_gone(session.pid)
 
 
 @pytest.mark.slow
@@ -277,6 +210,16 @@ def test_a_session_that_does_not_get_ready_leaves_no_process(
         if pid_file.exists() and pid_file.read_text():
             break
     assert soon_gone(int(pid_file.read_text())), caught.value
+
+
+def test_a_watchdog_whose_starter_gave_up_before_it_was_there_ends_its_command() -> None:
+    """It failed as it told the process id, and what it had started ran for ever."""
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with theirs:
+        command = [sys.executable, "-I", "-S", WATCHDOG, str(theirs.fileno()), "/bin/sh", "-c", "exec sleep 1000"]
+        started = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+    assert started.wait(60) == 128 + signal.SIGKILL
 
 
 @pytest.mark.parametrize("interrupted", ["confine", pytest.param("Conversation", marks=pytest.mark.slow)])
