@@ -206,7 +206,7 @@ def _of_base(base: Bank, where: str, begun: Sequence[_Begun]) -> Iterator[Fault]
 def is_sharded(folder: Path) -> bool:
     """Return whether the environment of an experiment says that shards run it. Raises `BadInput`."""
     # By the environment, because each trial recorded its digest.
-    with suppress(msgspec.DecodeError):
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = msgspec.json.decode(read_part(folder, ENVIRONMENT, experiment_limits.EXPERIMENT_BYTES))
         return isinstance(found, dict) and found.get(SHARDS) is True
     return False

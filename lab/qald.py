@@ -54,7 +54,7 @@ def is_qald(data: bytes) -> bool:
     """Return whether a file's content is JSON of this form: an object with `questions`."""
     try:
         whole = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         # Another reader may know the form, and says what is wrong with it.
         return False
     return isinstance(whole, dict) and "questions" in whole and "tasks" not in whole

@@ -244,7 +244,7 @@ class _Recorded(msgspec.Struct):
 
 def _recorded(folder: Path) -> _Recorded:
     """Return the names in a report; none of one that can't be read."""
-    with suppress(BadInput, msgspec.DecodeError, RecursionError):
+    with suppress(BadInput, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(read_part(folder, CONDITIONS, experiment_limits.REPORT_FILE_BYTES), type=_Recorded)
     return _Recorded()
 
@@ -285,7 +285,7 @@ def _inside(name: str, there: bytes, computed: bytes) -> Iterator[ReportDifferen
 def _decoded(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return f"no JSON: {error}"
 
 

@@ -119,7 +119,7 @@ def parse_call(text: str) -> PlannedCall:
         raise BadInput("a call needs the name of a tool: --call 'NAME {\"argument\": value}'")
     try:
         arguments = msgspec.json.decode(rest) if rest.strip() else {}
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadInput(f"the arguments of {name} are not JSON: {error}; write 'NAME {{\"argument\": value}}'") from None
     if not isinstance(arguments, dict):
         raise BadInput(f'the arguments of {name} must be a JSON object, such as {{"argument": value}}')

@@ -105,10 +105,13 @@ def test_banks_that_were_cut_off_are_counted_by_the_names_that_trials_give_them(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, '{"trials": [{"place": 1}]}', "null", '{"a": 1e999}'])
-def test_a_report_that_is_no_report_is_a_difference(folder: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "held",
+    [b"", b"[]", b"{}", b"[" * 100_000, b'{"trials": [{"place": 1}]}', b"null", b'{"a": 1e999}', b'{"a": "\xff"}'],
+)
+def test_a_report_that_is_no_report_is_a_difference(folder: Path, held: bytes) -> None:
     for name in (CONDITIONS, ROWS):
-        (folder / name).write_text(text)
+        (folder / name).write_bytes(held)
     seen = check_report(folder)
     assert {each.file for each in seen.differences} == {CONDITIONS, ROWS}
 
