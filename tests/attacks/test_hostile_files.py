@@ -73,13 +73,14 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted((folder / "bank").iterdir())}
 
 
-@pytest.mark.parametrize("reader", one_in(5, READERS))
+@pytest.mark.parametrize("reader", one_in(len(READERS), READERS))
 def test_a_hostile_file_is_refused_in_one_sentence_and_nothing_is_changed(reader: str, tmp_path: Path) -> None:
     """By whoever reads it, at once: nobody waits for what never ends."""
     Bank.create(tmp_path / "bank").close()
     line = READERS[reader]
     [name] = [word.removeprefix("script:") for word in line if "given." in word]
-    for kind, held in FILES.items():
+    # A command that loads dspy takes a second for each.
+    for kind, held in [*FILES.items()][:: 5 if reader == "a script" else 1]:
         path = tmp_path / name
         if isinstance(held, bytes):
             path.write_bytes(held)

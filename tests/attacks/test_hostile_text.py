@@ -77,15 +77,6 @@ def shown_by(bank: str, capsys: pytest.CaptureFixture[bytes], *, page: Path) -> 
     return shown
 
 
-@pytest.mark.slow
-def test_all_texts_at_once_steer_no_output_of_any_command(
-    capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
-) -> None:
-    hostile_bank(tmp_path / "bank", " ".join(TEXTS.values())).log.close()
-    for name, printed in shown_by(str(tmp_path / "bank"), capsysbinary, page=tmp_path / "page.html").items():
-        assert not steering(printed.replace("\r\n", "\n") if "csv" in name else printed), name
-
-
 def test_all_texts_at_once_steer_no_answer_of_a_query(
     capsysbinary: pytest.CaptureFixture[bytes], tmp_path: Path
 ) -> None:

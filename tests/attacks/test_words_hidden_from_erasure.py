@@ -308,7 +308,7 @@ def test_a_hostile_text_costs_time_in_proportion_to_its_length(text: str) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("text", ["all-at-once", "nested-entities"])
 def test_a_hostile_text_of_the_largest_size_is_searched_in_a_minute(text: str) -> None:
     """16 MiB, the limit of a text line."""
     began = time.process_time()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,7 +50,6 @@ class Disk(System):
         self._synced: dict[int, bytes] = {}
         self._lost: dict[int, list[tuple[int, int]]] = {}
         self._entries: dict[Path, int] = {}
-        self._removed: set[Path] = set()
 
     def revive(self) -> Disk:
         """A new process on the same machine: it may call again, and what the dead one wrote is still in memory."""
@@ -109,39 +107,12 @@ class Disk(System):
 
     # ---------------------------------------------------------------- after a loss of power
 
-    def survivors(self, directory: Path, target: Path, luck: random.Random | None, generous: bool = False) -> None:
-        """Write to `target` what a loss of power leaves of `directory`.
-
-        Without `luck` only what was synced (or, `generous`, everything); else of what was not, each file's bytes up
-        to a random point, perhaps with a hole, and each change of an entry or none.
-        """
+    def survivors(self, directory: Path, target: Path) -> None:
+        """Write to `target` what a loss of power leaves of `directory`: names and bytes that were synced."""
         target.mkdir()
-        files = {entry: entry.stat().st_ino for entry in directory.iterdir() if entry.is_file()}
-        durable = {entry: inode for entry, inode in self._entries.items() if entry.parent == directory}
-        for entry in sorted(files.keys() | durable.keys()):
-            chosen = [named[entry] for named in (durable, files) if entry in named]
-            if generous or (luck and luck.random() < 0.5):
-                chosen = [files[entry]] if entry in files else []
-            elif entry not in durable:
-                chosen = []
-            if chosen:
-                here = entry if files.get(entry) == chosen[0] else None
-                (target / entry.name).write_bytes(self._bytes_left(chosen[0], here, luck, generous))
-
-    def _bytes_left(self, inode: int, path: Path | None, luck: random.Random | None, generous: bool) -> bytes:
-        synced = self._synced.get(inode, b"")
-        now = path.read_bytes() if path is not None else synced
-        if generous:
-            return now
-        if luck is None or not now.startswith(synced):
-            return synced
-        left = now[: luck.randint(len(synced), len(now))]
-        if luck.random() < 0.5:
-            return left
-        # Pages reach the disk in any order: one in the middle may be missing.
-        start = luck.randint(len(synced), len(left))
-        end = luck.randint(start, len(left))
-        return left[:start] + bytes(end - start) + left[end:]
+        for entry, inode in self._entries.items():
+            if entry.parent == directory:
+                (target / entry.name).write_bytes(self._synced.get(inode, b""))
 
 
 def _content(fd: int) -> bytes:

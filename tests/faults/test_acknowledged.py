@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from rbank_es import limits
-from rbank_es.bank import Bank
 from rbank_es.errors import BadEvent, LogCorruption
 from rbank_es.events import NoteLogged, Ref
 from rbank_es.log import Erasing
@@ -78,19 +77,6 @@ def test_damage_to_the_last_acknowledged_group_is_corruption(tmp_path: Path, dam
     assert caught.value.where.startswith(f"{path.parent}: segment {path.name}, line ")
     assert str(log.derived_directory) in str(caught.value)
     assert path.read_bytes() == before
-
-
-def test_read_models_vouch_for_the_events_that_they_hold(tmp_path: Path) -> None:
-    """Where the receipts are gone too: rows of read models are made of events that were on disk."""
-    log = acknowledged(tmp_path / "bank")
-    with Bank.open(log.directory) as bank:
-        bank.project()
-    receipts(log).unlink()
-    DAMAGES["the whole line"](active(log.directory))
-    before = active(log.directory).read_bytes()
-    with Bank.open(log.directory) as bank, pytest.raises(LogCorruption, match="acknowledged"):
-        bank.append([note("next")])
-    assert active(log.directory).read_bytes() == before
 
 
 @pytest.mark.parametrize("end", ["closed", "killed", "synced by a reader"])

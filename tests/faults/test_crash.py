@@ -1,8 +1,7 @@
-"""The process, or the machine, dies at every system call of a busy life; what was promised still holds."""
+"""The process dies at every system call of a busy life; what was promised still holds. Power: see `test_power.py`."""
 
 from __future__ import annotations
 
-import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +9,13 @@ from pathlib import Path
 import pytest
 
 from rbank_es import limits
-from rbank_es.errors import BankNotFound, CheckFailed, LogCorruption
+from rbank_es.errors import BankNotFound
 from rbank_es.events import Event, type_of
 from rbank_es.log import Erasing, Head
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import SECRET, event_id, forms_of, note, run
-from tests.effort import one_in
 from tests.faults.disk import Disk, calls_of, dying
 
-MORE_LUCK = ("some other", "yet other")
 GROUPS: list[list[Event]] = [
     [run("r", "a task", 1)],
     [note("one", 2), note(f"{SECRET}, briefly", 3), note("three", 4)],
@@ -110,46 +107,3 @@ def test_process_dies_at_every_call(tmp_path: Path) -> None:
             GROUPS[0][0].id in life.acknowledged or log.seq_of_id(event_id(1)) == 1
         )
         shutil.rmtree(life.place)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("luck", one_in(100, ["only what was synced", "everything", "some", *MORE_LUCK]))
-def test_power_is_lost_at_every_call(tmp_path: Path, luck: str) -> None:
-    """Whatever of the unsynced bytes and names survives, all that was acknowledged does, and the log goes on."""
-    for number, life in lives(tmp_path):
-        chance = random.Random(f"{luck} {number}") if "some" in luck or "other" in luck else None
-        after = tmp_path / f"after-{number}"
-        life.disk.survivors(life.place, after, chance, generous=luck == "everything")
-        life.check(after, Disk())
-        shutil.rmtree(life.place)
-        shutil.rmtree(after)
-
-
-@pytest.mark.slow
-def test_power_is_lost_after_another_took_over(tmp_path: Path) -> None:
-    """A writer that goes on behind one that died relies on nothing that the dead one left unsynced."""
-    for number, life in lives(tmp_path):
-        life.check(life.place, life.disk.revive())
-        log = FileLog.open(life.place, calls=life.disk)
-        life.append(log, [note("after the takeover", 30)])
-        after = tmp_path / f"after-{number}"
-        life.disk.survivors(life.place, after, None)
-        life.check(after, Disk())
-        shutil.rmtree(life.place)
-        shutil.rmtree(after)
-
-
-@pytest.mark.slow
-def test_the_disk_does_notice(tmp_path: Path) -> None:
-    """The means of these tests: without syncs, a loss of power loses what was acknowledged."""
-
-    class Lazy(Disk):
-        def sync_data(self, fd: int) -> None:
-            if len(self.calls) < 5:
-                super().sync_data(fd)
-
-    life = Life(tmp_path / "bank", Lazy())
-    life.live()
-    life.disk.survivors(life.place, tmp_path / "after", None)
-    with pytest.raises((AssertionError, LogCorruption, CheckFailed)):
-        life.check(tmp_path / "after", Disk())

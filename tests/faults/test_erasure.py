@@ -326,20 +326,6 @@ class TestEverywhere:
             assert log.verify(noted).erased == 40 and log.erasures() == erasure.appended.last
         assert SECRET.encode() not in all_bytes(place)
 
-    @pytest.mark.parametrize(
-        "text", ['tab\there "and" there', "naïve 🦉 café in Zürich", "back\\slash\\path", "nul\x00 and \x1f end"]
-    )
-    def test_escapes(self, tmp_path: Path, text: str) -> None:
-        """Texts that JSON escapes are found inside of JSON inside of JSON, whichever way it was written."""
-        place, forms = tmp_path / "bank", [text, json.dumps(text), json.dumps([text], ensure_ascii=False)]
-        forms += [json.dumps({"k": form}, ensure_ascii=flag) for form in forms for flag in (True, False)]
-        with FileLog.create(place) as log:
-            log.append([note(f"say: {form}!") for form in forms])
-            assert len(log.erase(Erasing(words=(text,))).places) == len(forms)
-            assert all(isinstance(event.note, Erased) for event in log.read() if isinstance(event, NoteLogged))
-        stored = all_bytes(place)
-        assert not [form for form in forms_of(text) if form in stored]
-
     def test_reason_may_not_say_it_in_another_form(self, tmp_path: Path) -> None:
         """Nor may who asked for it."""
         with FileLog.create(tmp_path / "bank") as log:

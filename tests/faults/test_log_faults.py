@@ -22,7 +22,6 @@ from rbank_es.log.disk import Receipts
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.system.files import BankCache
 from rbank_es.testing import event_id, note
-from tests.effort import THOROUGH
 from tests.faults.disk import Disk, Quick, broken, no_space
 from tests.places import derived
 
@@ -64,34 +63,10 @@ def files_of(place: Path) -> dict[str, bytes]:
 
 
 class TestTornTail:
-    """A group that was cut off anywhere: nobody sees it, the next writer removes it, nothing else goes."""
+    """A group that was cut off anywhere: nobody sees it, the next writer removes it, nothing else goes.
 
-    @pytest.mark.slow
-    def test_cut_at_every_byte_of_three_groups(self, tmp_path: Path, short_texts: None) -> None:
-        """Wherever a write stopped, the whole groups before that point are there, and no part of another.
-
-        Outside of continuous integration: at every third byte, and wherever a group ends.
-        """
-        place, groups = tmp_path / "bank", [["b"], ["c", "long text " * 6, "d"], ["e " * 30, "f"]]
-        with create(place) as log:
-            log.append([note("a")])
-            ends = [active(place).stat().st_size]
-            for group in groups:
-                log.append([note(text) for text in group])
-                ends.append(active(place).stat().st_size)
-        whole, path = active(place).read_bytes(), active(place)
-        for cut in sorted({*ends, *range(ends[0], ends[-1] + 1, 1 if THOROUGH else 3)}):
-            no_receipts(place)
-            path.write_bytes(whole[:cut])
-            count = sum(end <= cut for end in ends) - 1
-            expected = ["a"] + [text for group in groups[:count] for text in group]
-            with FileLog.open(place, unsafe_no_sync=True) as log:
-                assert texts_in(log) == expected
-                seen = log.verify()
-                assert (seen.torn is None) == (cut in ends) and seen.events == len(expected) == log.position()
-                assert path.stat().st_size == cut, "a reader changed the log"
-                assert log.append([note("next")], expected=len(expected)).last == len(expected) + 1
-                assert texts_in(log) == [*expected, "next"] and log.verify().torn is None
+    Any cut of any log is tried in `tests/laws/test_log.py`.
+    """
 
     def test_second_healer_finds_nothing(self, tmp_path: Path) -> None:
         """Two writers meet one torn tail: one cuts it off, both append."""
@@ -669,7 +644,7 @@ class TestFailedSync:
         log, disk = self.failed(tmp_path / "bank")
         assert FileLog.open(log.directory, calls=disk).verify().cleared
         acknowledged = log.append([note("c")]).last
-        disk.survivors(log.directory, tmp_path / "after", None)
+        disk.survivors(log.directory, tmp_path / "after")
         after = FileLog.open(tmp_path / "after")
         assert after.verify().events >= acknowledged and texts_in(after)[0] == "a"
 

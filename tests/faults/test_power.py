@@ -13,12 +13,15 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.noted_heads import note_head, parse_heads
 from rbank_es.errors import BankNotFound
+from rbank_es.events import type_of
 from rbank_es.log import Erasing, EventLog, Head
 from rbank_es.log.disk import System
 from rbank_es.log.file.file_log import FileEngine, FileLog
 from rbank_es.testing import note
 from tests.faults.disk import Quick
 from tests.faults.power import Moment, Trace, states, traced
+
+WORDS = "words that are erased"
 
 
 class Life:
@@ -37,7 +40,7 @@ class Life:
     def short(self) -> None:
         """Appends, one of which a reader syncs, and a roll."""
         log = FileLog.create(self.place)
-        for text in ("a", "b" * 300, "c" * 700):
+        for text in (WORDS, "b" * 300, "c" * 700):
             log.append([note(text), note("more")])
             self.done(log)
         lazy = FileLog.open(self.place, unsafe_no_sync=True)
@@ -57,6 +60,9 @@ class Life:
             file.write(b'{"type":"note_logged","seq":')
         log = FileLog.open(self.place)
         log.append([note("f")])
+        self.done(log)
+        FileLog.open(self.place, unsafe_no_sync=True).append([note("g" * 900)])
+        log.append([note("behind what another one left unsynced")])
         self.done(log)
 
 
@@ -83,6 +89,8 @@ def check(moment: Moment, files: dict[str, bytes], heads: list[Head], place: Pat
     log.verify([head for head in heads if head.seq <= last])
     log.append([note("the next writer")])
     log.verify([head for head in heads if head.seq <= last])
+    if any(type_of(event) == "content_erased" for event in log.read()):
+        assert not any(WORDS.encode() in path.read_bytes() for path in place.iterdir())
 
 
 def receipts_in(moment: Moment) -> bytes | None:
