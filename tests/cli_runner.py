@@ -39,8 +39,8 @@ def maker(name: str) -> Any:
 
 CACHE = ROOT / ".pytest_cache" / "rbank"
 """Where commands keep what they derive, unless a test says otherwise: not in the home of whoever runs the tests."""
-TIMEOUT_S = 60
-PATIENCE_S = 5
+TIMEOUT_S = 100
+PATIENCE_S = 20
 
 
 class Result(NamedTuple):

@@ -35,7 +35,7 @@ PROCESSES = _Processes()
 PROCESSES.set_forkserver_preload(["hypothesis", "pytest", "rbank_es.bank", "rbank_es.testing"])
 
 
-def alone(function: Callable[..., object], *arguments: Any, timeout_s: float = 60) -> int | None:
+def alone(function: Callable[..., object], *arguments: Any, timeout_s: float = 100) -> int | None:
     """Run a module's function in a process of its own, and return its exit code: 1 where it raises."""
     process = PROCESSES.Process(target=function, args=arguments)
     process.start()
