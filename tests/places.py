@@ -13,6 +13,18 @@ def derived(place: Path) -> Path:
         return log.derived_directory
 
 
+def active(place: Path) -> Path:
+    """The newest segment of a bank."""
+    return max(place.glob("*.jsonl"))
+
+
+def flip(path: Path, offset: int, bit: int = 0) -> None:
+    """Flip a bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1 << bit
+    path.write_bytes(data)
+
+
 def filled(place: Path, runs: int = 40) -> Path:
     """Make a bank with a group of runs, and return its place."""
     with Bank.create(place) as bank:

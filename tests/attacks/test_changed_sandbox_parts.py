@@ -16,6 +16,7 @@ from rbank_es.sandbox import deno
 from rbank_es.sandbox.deno import Deno
 from rbank_es.sandbox.session import SandboxSettings, start_session
 from tests.cli_runner import run
+from tests.odd_files import KINDS, put
 from tests.sandbox import sandboxes
 
 pytestmark = pytest.mark.xdist_group("sandbox")
@@ -66,16 +67,13 @@ def test_a_flipped_bit_in_pyodide_is_refused_by_name(runtime: Deno, name: str) -
     assert name in str(refusal(runtime)) and "doctor --warm" in refusal(runtime).fix
 
 
-@pytest.mark.parametrize("name", ["a pipe", "a folder", "nothing", "a link to nowhere"])
-def test_what_is_no_file_is_refused_at_once(runtime: Deno, name: str) -> None:
+@pytest.mark.parametrize("kind", [*KINDS, "nothing"])
+def test_what_is_no_file_is_refused_at_once(runtime: Deno, tmp_path: Path, kind: str) -> None:
     place = package_of(runtime) / "pyodide.asm.js"
     place.unlink()
-    {
-        "a pipe": lambda: os.mkfifo(place),
-        "a folder": place.mkdir,
-        "nothing": lambda: None,
-        "a link to nowhere": lambda: place.symlink_to("nowhere"),
-    }[name]()
+    (tmp_path / "file").write_text("mine")
+    if kind in KINDS:
+        put(place, kind, tmp_path)
     assert "pyodide.asm.js" in str(refusal(runtime))
 
 

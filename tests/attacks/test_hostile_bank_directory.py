@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import stat
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import note
 from tests.cli_runner import Result
 from tests.cli_runner import run as run_command
+from tests.odd_files import KINDS, put
 
 FIRST = "00000000000000000001.jsonl"
 SEGMENT_2 = "00000000000000000009.jsonl"
@@ -50,36 +49,6 @@ def contents(place: Path) -> dict[str, bytes]:
     return {str(path.relative_to(place)): path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
-def link(victim: Path, name: str = "file") -> Callable[[Path], None]:
-    return lambda path: path.symlink_to(victim / name)
-
-
-def put(path: Path, kind: str, victim: Path) -> None:
-    """Put something other than a file at a path."""
-    path.unlink(missing_ok=True)
-    if kind == "link":
-        path.symlink_to(victim / "file")
-    elif kind == "link to nothing":
-        path.symlink_to(victim / "none")
-    elif kind == "link to a folder":
-        path.symlink_to(victim)
-    elif kind == "link to a device":
-        path.symlink_to("/dev/zero")
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "socket":
-        with socket.socket(socket.AF_UNIX) as made:
-            here = Path.cwd()
-            os.chdir(path.parent)  # the name of a socket is at most 108 bytes long
-            try:
-                made.bind(path.name)
-            finally:
-                os.chdir(here)
-
-
-KINDS = ("link", "link to nothing", "link to a folder", "link to a device", "pipe", "folder", "socket")
 COMMANDS = {
     "log": ["log", "./bank"],
     "verify": ["verify", "./bank"],
@@ -319,7 +288,7 @@ def test_a_bank_in_a_place_that_can_only_be_read_has_read_models_as_any(bank: Pa
         bank.chmod(0o700)
 
 
-@pytest.mark.parametrize("kind", ["link", "link to nothing", "link to a folder", "link to a device", "pipe", "folder"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "socket"])
 def test_verify_names_what_stands_where_a_segment_could_be(bank: Path, victim: Path, kind: str) -> None:
     """The log before it is sound, so that the cause is named, not the segment that seems to end too early."""
     put(bank / SEGMENT_2, kind, victim)

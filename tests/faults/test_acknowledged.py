@@ -19,7 +19,8 @@ from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.groups import utc_text
 from rbank_es.testing import event_id, note
 from tests.faults.disk import Quick
-from tests.places import derived
+from tests.odd_files import KINDS, put
+from tests.places import active, derived, flip
 
 USES: dict[str, Callable[[FileLog], object]] = {
     "read": lambda log: list(log.read()),
@@ -33,23 +34,13 @@ USES: dict[str, Callable[[FileLog], object]] = {
 }
 
 
-def active(place: Path) -> Path:
-    return max(place.glob("*.jsonl"))
-
-
 def receipts(log: FileLog) -> Path:
     return log.derived_directory / "receipts"
 
 
-def flipped(path: Path, offset: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 1
-    path.write_bytes(data)
-
-
 DAMAGES: dict[str, Callable[[Path], None]] = {
-    "a flipped bit in the text": lambda path: flipped(path, path.stat().st_size - 60),
-    "a flipped bit in the checksum": lambda path: flipped(path, path.stat().st_size - 5),
+    "a flipped bit in the text": lambda path: flip(path, path.stat().st_size - 60),
+    "a flipped bit in the checksum": lambda path: flip(path, path.stat().st_size - 5),
     "no newline": lambda path: os.truncate(path, path.stat().st_size - 1),
     "half a line": lambda path: os.truncate(path, path.stat().st_size - 90),
     "the whole line": lambda path: os.truncate(path, path.read_bytes()[:-1].rindex(b"\n") + 1),
@@ -185,25 +176,23 @@ def test_an_older_copy_put_back_on_purpose(tmp_path: Path) -> None:
     assert FileLog.open(log.directory).append([note("next")]).last == 3
 
 
-@pytest.mark.parametrize("kind", ["a pipe", "a folder", "a link", "a file that nobody may write"])
+@pytest.mark.parametrize("kind", [*KINDS, "a file that nobody may write"])
 def test_receipts_that_are_no_file_stop_nobody(tmp_path: Path, kind: str) -> None:
     """Anything else in the place of the receipts is neither believed nor followed nor waited for."""
     log = acknowledged(tmp_path / "bank")
-    path, elsewhere = receipts(log), tmp_path / "elsewhere"
-    elsewhere.write_bytes(path.read_bytes())
-    path.unlink()
-    if kind == "a pipe":
-        os.mkfifo(path)
-    elif kind == "a folder":
-        path.mkdir()
-    elif kind == "a link":
-        path.symlink_to(elsewhere)
+    path, victim = receipts(log), tmp_path / "victim"
+    victim.mkdir()
+    before = path.read_bytes()
+    (victim / "file").write_bytes(before)
+    if kind in KINDS:
+        put(path, kind, victim)
     else:
+        path.unlink()
         path.touch(0o400)
-    before = elsewhere.read_bytes()
     with FileLog.open(log.directory, calls=Quick()) as fresh:
         assert fresh.append([note("next", 9)]).last == 4 and fresh.verify().events == 4
-    assert elsewhere.read_bytes() == before and FileLog.open(log.directory).seq_of_id(event_id(9)) == 4
+    assert (victim / "file").read_bytes() == before and [*victim.iterdir()] == [victim / "file"]
+    assert FileLog.open(log.directory).seq_of_id(event_id(9)) == 4
 
 
 def test_a_text_that_stands_twice_fails_verify(tmp_path: Path) -> None:
@@ -228,7 +217,7 @@ def test_a_damaged_stored_text_is_corruption_wherever_it_is_read(tmp_path: Path)
     path, sound = active(log.directory), active(log.directory).read_bytes()
     length = sound.index(b"\n", before) - before
     for offset in (*range(before - 1, before + 130, 4), *range(before + length - 20, before + length, 3)):
-        flipped(path, offset)
+        flip(path, offset)
         with pytest.raises(LogCorruption):
             FileLog.open(log.directory).text(event.note)
         path.write_bytes(sound)
@@ -272,7 +261,7 @@ def test_apparent_damage_is_read_again_while_no_writer_moves(tmp_path: Path) -> 
             found.append(error)
 
     with locked(log.directory / "lock", "bank"):
-        flipped(path, sound.index(event_id(2).encode()))
+        flip(path, sound.index(event_id(2).encode()))
         reader = threading.Thread(target=read)
         reader.start()
         reader.join(0.2)
@@ -299,7 +288,7 @@ def test_verify_reads_apparent_damage_again_while_no_writer_moves(
             found.append(error)
 
     with locked(log.directory / "lock", "bank"):
-        flipped(closed, sound.index(event_id(2).encode()))
+        flip(closed, sound.index(event_id(2).encode()))
         reader = threading.Thread(target=verify)
         reader.start()
         reader.join(0.2)

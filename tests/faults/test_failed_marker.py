@@ -15,6 +15,7 @@ from rbank_es.log import disk
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import note
 from tests.faults.disk import Disk, broken, no_space
+from tests.odd_files import KINDS, put
 
 ANOTHER = (
     "import sys; from pathlib import Path; from rbank_es import limits; from rbank_es.testing import note; "
@@ -82,7 +83,7 @@ def test_where_no_marker_can_be_made_the_writer_keeps_all_others_out(
     assert FileLog.open(log.directory).append([note("c")]).last == 3
 
 
-CONTENTS = (b"", b"\xff\xfe\x00", b"\x1b[2J" * 10, b"x" * 10_000_000, "a folder", "a pipe", "a link to nowhere")
+CONTENTS = (b"", b"\xff\xfe\x00", b"\x1b[2J" * 10, b"x" * 10_000_000, *KINDS)
 
 
 @pytest.mark.parametrize("content", CONTENTS)
@@ -93,12 +94,8 @@ def test_whatever_is_called_failed_stops_writers_and_nobody_else(tmp_path: Path,
     path = log.directory / "FAILED"
     if isinstance(content, bytes):
         path.write_bytes(content)
-    elif content == "a folder":
-        path.mkdir()
-    elif content == "a pipe":
-        os.mkfifo(path)
     else:
-        path.symlink_to(tmp_path / "nowhere")
+        put(path, content, tmp_path)
     fresh = FileLog.open(log.directory)
     with pytest.raises(LogFailed, match="verify") as stopped:
         fresh.append([note("b")])

@@ -23,7 +23,7 @@ from rbank_es.log.file.file_log import FileLog
 from rbank_es.system.files import BankCache
 from rbank_es.testing import event_id, note
 from tests.faults.disk import Disk, Quick, broken, no_space
-from tests.places import derived
+from tests.places import active, derived, flip
 
 
 @pytest.fixture
@@ -40,22 +40,12 @@ def create(place: Path, **options: Any) -> FileLog:
     return FileLog.create(place, unsafe_no_sync=True, **options)
 
 
-def active(place: Path) -> Path:
-    return max(place.glob("*.jsonl"))
-
-
 def texts_in(log: FileLog) -> list[str]:
     return [str(event.note) for event in log.read(resolve=TYPES) if isinstance(event, NoteLogged)]
 
 
 def no_receipts(place: Path) -> None:
     (derived(place) / "receipts").unlink(missing_ok=True)
-
-
-def flip(path: Path, offset: int, bit: int = 0) -> None:
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 1 << bit
-    path.write_bytes(data)
 
 
 def files_of(place: Path) -> dict[str, bytes]:

@@ -16,16 +16,13 @@ from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import note
 from tests.cli_runner import run
 from tests.faults.disk import Disk, Quick, no_space
+from tests.places import active
 
 TORN = b'{"type":"note_logged","seq":2,"at":"2026'
 
 
-def active(log: FileLog) -> Path:
-    return max(log.directory.glob("*.jsonl"))
-
-
 def torn(log: FileLog, data: bytes = TORN) -> None:
-    with active(log).open("ab") as file:
+    with active(log.directory).open("ab") as file:
         file.write(data)
 
 
@@ -38,13 +35,17 @@ def log(tmp_path: Path) -> FileLog:
 
 def test_a_cut_is_said_kept_and_recorded(log: FileLog) -> None:
     """The notice names place, size and file; the file holds the bytes as they were; `verify` lists both."""
-    size = active(log).stat().st_size
+    size = active(log.directory).stat().st_size
     torn(log)
     with pytest.warns(InterruptedAppend, match=r"40 bytes .* kept in the file torn-1") as said:
         log.append([note("b", 2)])
     notice = said[0].message
     assert isinstance(notice, InterruptedAppend)
-    assert (notice.size_bytes, notice.kept, notice.where) == (40, "torn-1", f"segment {active(log).name}, byte {size}")
+    assert (notice.size_bytes, notice.kept, notice.where) == (
+        40,
+        "torn-1",
+        f"segment {active(log.directory).name}, byte {size}",
+    )
     kept = log.directory / "torn-1"
     assert (kept.read_bytes(), kept.stat().st_mode & 0o777) == (TORN, 0o600)
     seen = FileLog.open(log.directory).verify()
@@ -65,7 +66,7 @@ def test_the_record_does_not_change_positions_or_heads(log: FileLog) -> None:
 def test_a_record_before_a_roll_and_an_erasure(log: FileLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record may be the last line before the one that closes the segment, and outlives a rewriting."""
     torn(log)
-    monkeypatch.setattr(limits, "SEGMENT_BYTES", active(log).stat().st_size)
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", active(log.directory).stat().st_size)
     log.append([note("b" * 100)])
     torn(log)
     assert log.erase(Erasing(events=frozenset({1}))).places
@@ -107,7 +108,7 @@ def test_a_damaged_record_is_damage(log: FileLog) -> None:
     torn(log)
     log.append([note("b", 2)])
     log.append([note("c", 3)])
-    path, sound = active(log), active(log).read_bytes()
+    path, sound = active(log.directory), active(log.directory).read_bytes()
     at = sound.index(b'"size":40') + 8
     path.write_bytes(sound[:at] + b"1" + sound[at + 1 :])
     with pytest.raises(Exception, match="checksum|damaged"):
@@ -117,12 +118,12 @@ def test_a_damaged_record_is_damage(log: FileLog) -> None:
 def test_a_notice_that_is_an_error_cuts_nothing(log: FileLog) -> None:
     """With the warning turned into an error, a program decides itself; the bytes are where they were."""
     torn(log)
-    before = active(log).read_bytes()
+    before = active(log.directory).read_bytes()
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedAppend)
         with pytest.raises(InterruptedAppend):
             log.append([note("b")])
-    assert active(log).read_bytes() == before and not list(log.directory.glob("torn-*"))
+    assert active(log.directory).read_bytes() == before and not list(log.directory.glob("torn-*"))
 
 
 def test_bytes_that_cannot_be_kept_are_not_cut_off(log: FileLog) -> None:
@@ -130,10 +131,10 @@ def test_bytes_that_cannot_be_kept_are_not_cut_off(log: FileLog) -> None:
     torn(log)
     disk = Disk()
     disk.fail = lambda name, number: no_space() if name == "write" else None
-    before = active(log).read_bytes()
+    before = active(log.directory).read_bytes()
     with pytest.raises(LogUnavailable):
         FileLog.open(log.directory, calls=disk).append([note("b")])
-    assert active(log).read_bytes() == before and not list(log.directory.glob("torn-*"))
+    assert active(log.directory).read_bytes() == before and not list(log.directory.glob("torn-*"))
 
 
 def test_the_number_and_the_size_of_kept_files_are_limited(log: FileLog, monkeypatch: pytest.MonkeyPatch) -> None:
