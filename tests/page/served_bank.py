@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Thread
+from threading import enumerate as enumerate_threads
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from rbank_es import Bank
-from rbank_es.limits import page_limits
 from rbank_es.page.page_handler import PageHandler
 from rbank_es.page.page_server import PageServer, listen
 
@@ -67,7 +67,7 @@ class Served:
     def wait_until_idle(self) -> None:
         """Wait until no thread has a connection: one ends a moment after its client has read all of the reply."""
         ended = time.monotonic() + 60
-        while self.server._threads._value < page_limits.SERVER_THREADS:
+        while any(thread.name.endswith("(_handle)") for thread in enumerate_threads()):
             assert time.monotonic() < ended, "a connection is still held"
             time.sleep(0.01)
 
