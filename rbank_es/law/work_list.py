@@ -27,20 +27,13 @@ from rbank_es.law.fold_memory import ENDS
 from rbank_es.law.known_items import KnownItems, Peer, is_written, people_act
 from rbank_es.law.likeness import LINK_MIN, content_of
 from rbank_es.law.rare_words import TOKENS, WORDS, ItemWords, RareWords
-from rbank_es.law.similarity_join import join_similar
 from rbank_es.law.validity import LATEST
 
 _FOUND_KEPT = 1_000_000
 """Candidates found to be alike that an open bank remembers until the next ones come: some 8 MB."""
 
 _FEW = 3
-"""Contents that are looked for one by one: for more, one pass that looks for all of them is quicker."""
-
-_MANY = 2_000
-"""Contents that one pass looks for: for more, an index is quicker."""
-
-_JOINS = 2
-"""Such passes before all candidates are indexed: an index costs as much as two or three of them."""
+"""Contents that are looked for one by one: for more, all candidates are indexed at once."""
 
 
 class CandidateIndex:
@@ -54,7 +47,6 @@ class CandidateIndex:
         self._peers: defaultdict[str, list[Peer]] = defaultdict(list)
         self._rare: dict[tuple[str, tuple[int, int], ItemWords], RareWords] = {}
         self._postings: defaultdict[str, FactPostings] = defaultdict(FactPostings)
-        self._joins = 0
         # What was found, until candidates come: a rehearsal is followed by the correction, a verdict by its return.
         self._found: dict[tuple[str, str, tuple[int, int], ItemWords], list[Pair]] = {}
         self._kept = 0
@@ -99,22 +91,12 @@ class CandidateIndex:
     def _look_for(
         self, polarity: str, texts: Sequence[str], content_min: tuple[int, int], reading: ItemWords
     ) -> list[list[Pair]]:
-        """Find them: hundreds in one pass each time, until an index is worth its cost."""
-        items, pairs = self._items[polarity], self._pairs[polarity]
-        many = [reading.distinct(text) for text in texts]
-        found: Iterable[Iterable[int]]
-        # To read statements takes ten times as long, so their index is worth its cost at once.
-        if reading is WORDS and _FEW < len(many) <= _MANY and self._joins < _JOINS:
-            self._joins += 1
-            found = join_similar([item.content for item in items], many, content_min)
-        else:
-            key = polarity, content_min, reading
-            rare = self._rare.setdefault(key, RareWords(content_min, reading=reading))
-            peers = self._peers[polarity]
-            peers += (Peer(item, (LATEST, item.id)) for item in islice(items, len(peers), None))
-            if len(many) > _FEW:
-                rare.index(peers)
-            found = (rare.near(peers, words) for words in many)
+        items, pairs, peers = self._items[polarity], self._pairs[polarity], self._peers[polarity]
+        rare = self._rare.setdefault((polarity, content_min, reading), RareWords(content_min, reading=reading))
+        peers += (Peer(item, (LATEST, item.id)) for item in islice(items, len(peers), None))
+        if len(texts) > _FEW:
+            rare.index(peers)
+        found = (rare.near(peers, reading.distinct(text)) for text in texts)
         return [[pairs[number] for number in numbers] for numbers in found]
 
     def near(self, item: Item) -> list[Pair]:

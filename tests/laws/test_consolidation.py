@@ -35,7 +35,6 @@ from rbank_es.law.exchanged_facts import corrects
 from rbank_es.law.known_items import KnownItems, Peer
 from rbank_es.law.likeness import are_near, clears, content_of, facts_of, is_same, negates, token_set
 from rbank_es.law.rare_words import RareWords
-from rbank_es.law.similarity_join import join_similar
 from rbank_es.policies.words import distinct_words, words_of
 from tests.consolidations import decisions
 from tests.effort import examples
@@ -448,34 +447,6 @@ def test_of_many_items_all_with_similar_contents_are_found(
         if denominator * len(peer.words & words) >= numerator * len(peer.words | words)
     }
     assert like <= set(rare.near(peers, words))
-
-
-@given(
-    st.lists(st.lists(st.sampled_from(VOCABULARY), max_size=12), min_size=1, max_size=40),
-    st.lists(st.lists(st.sampled_from(VOCABULARY), max_size=30), min_size=1, max_size=9),
-    st.sampled_from(((3, 4), (1, 2), (1, 1), (1, 5))),
-)
-def test_a_join_finds_for_each_content_all_that_are_similar_and_no_others(
-    contents: list[list[str]], others: list[list[str]], content_min: tuple[int, int]
-) -> None:
-    texts, numerator, denominator = [" ".join(words) for words in contents], *content_min
-    many = [distinct_words(" ".join(words)) for words in others]
-    assert join_similar(texts, many, content_min) == [
-        [
-            number
-            for number, text in enumerate(texts)
-            if denominator * len(distinct_words(text) & words) >= numerator * len(distinct_words(text) | words)
-        ]
-        for words in many
-    ]
-
-
-def test_a_join_looks_for_more_contents_than_fit_into_one_pass() -> None:
-    texts = [f"{number} is a number as long as it lasts" for number in range(3_000)]
-    many = [distinct_words(text) for text in texts]
-    assert join_similar(texts[:2_500:500], many, (1, 1)) == [
-        [number // 500] if number in range(0, 2_500, 500) else [] for number in range(3_000)
-    ]
 
 
 def test_ascii_text_has_the_words_that_a_search_for_runs_of_letters_and_digits_finds() -> None:
