@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table, format_time
 from rbank_es.events.readable_text import count
 from rbank_es.limits import MIB
 
@@ -46,7 +46,7 @@ def transcripts(as_json: bool) -> None:
             each.files,
             each.turns,
             f"{each.bytes / MIB:.1f}",
-            (each.last or "")[:16].replace("T", " ") or None,
+            format_time(each.last)[:16] or None,
             each.unreadable or None,
             each.compressed or None,
         ]
