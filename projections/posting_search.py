@@ -83,11 +83,9 @@ class Postings:
         found = {text for text in texts if text < bits and marks[text >> 3] >> (text & 7) & 1} if marks else set[int]()
         if len(self._listed) <= _CODES_LISTED * len(texts):
             return found | (texts & set(self._listed))
-        return found | {text for text in texts if self._is_listed(text)}
-
-    def _is_listed(self, text: int) -> bool:
-        place = bisect_left(self._listed, text)
-        return place < len(self._listed) and self._listed[place] == text
+        listed = self._listed
+        between = (text for text in texts if listed[0] <= text <= listed[-1])
+        return found | {text for text in between if listed[bisect_left(listed, text)] == text}
 
     def code(self, text: int) -> int | None:
         """Return the code of a text; None if it doesn't have the term."""

@@ -8,6 +8,7 @@ count that stand beside each other. Length counts less, and a word that no item 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import fsum
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
@@ -173,10 +174,10 @@ class Bm25V3(Bm25V2, frozen=True, kw_only=True):
     ) -> list[WordHit]:
         """Return hits in order of their scores with what the order of words gains them; the first `reach` are exact."""
         gains = _OrderGains.of(question, ranking, self.pairs, self.shape)
-        most = gains.most
+        most, possible = gains.most, cache(gains.possible)
 
         def moved(some: Sequence[WordHit], least: float) -> list[WordHit]:
-            may = {hit.id: (hit.score, gains.possible(hit)) for hit in some if hit.score + most >= least}
+            may = {hit.id: (hit.score, possible(hit.matched)) for hit in some if hit.score + most >= least}
             risen = {id: each for id, (score, each) in may.items() if each.most and score + each.most >= least}
             orders = index.word_orders(question, {id: [*each.pairs] for id, each in risen.items()})
             gained = {id: risen[id].gain(order) for id, order in orders.items()}
@@ -218,9 +219,11 @@ class _PossibleGain(Struct, frozen=True):
 
     def gain(self, order: QuestionOrder) -> float:
         """Return the gain by the order of words in the text."""
+        pairs = map(self.pairs.__getitem__, order.pairs)
         share = min(order.shape, self.share)
-        light = (share * share * self.light[word] for word in order.light if word in self.light)
-        return fsum((*(self.pairs[pair] for pair in order.pairs), *light))
+        if not share:  # most: a shape is rarely shared
+            return fsum(pairs)
+        return fsum((*pairs, *(share * share * self.light[word] for word in order.light if word in self.light)))
 
 
 class _OrderGains(Struct, frozen=True):
@@ -250,9 +253,9 @@ class _OrderGains(Struct, frozen=True):
         """The most that any hit may gain."""
         return fsum((*(gain for *_, gain in self.pairs), *(gain for *_, gain in self.light)))
 
-    def possible(self, hit: WordHit) -> _PossibleGain:
+    def possible(self, matched: tuple[int, ...]) -> _PossibleGain:
         """Return what a hit may gain by the words that it has."""
-        has = frozenset(hit.matched)
+        has = frozenset(matched)
         pairs = {pair: gain for pair, a, b, gain in self.pairs if a in has and b in has}
         light = {word: gain for word, place, gain in self.light if place in has}
         share = shape_share(self.question, light)

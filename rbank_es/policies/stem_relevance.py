@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, repeat
 from typing import Protocol
 
 from msgspec import Struct
@@ -215,7 +215,7 @@ def word_order(question: AskedQuestion, pairs: Sequence[Pair], columns: Sequence
 
 def shape_share(question: AskedQuestion, light: Iterable[str]) -> float:
     """Return the most of a question's shape that a title with some of its stop words may have, 0 if too little."""
-    count = sum(question.stops.get(word, 0) for word in light)
+    count = sum(map(question.stops.get, light, repeat(0)))
     # A blank may be first and last.
     share = min(1.0, (count + 2) / len(question.shape))
     return share if count and share >= LEAST_SHAPE else 0.0
