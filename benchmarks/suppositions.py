@@ -1,7 +1,7 @@
-"""What-if: a bank of a hundred thousand events refolded under another policy, with its retrievals repeated.
+"""What-if: a bank of a hundred thousand events refolded under another policy.
 
-Half of the time goes to the searches, and to keeping the active items ready for them. Nearly every item of the corpus
-has one of the words of a query: most have 13 to 27 that count.
+Of 19 s, 16 go to 129 corrections. The corpus forgets items, so each goes through all decisions again: one item more or
+less changes what is forgotten. No retrieval is repeated: those of the corpus name another policy than the one in force.
 """
 
 from __future__ import annotations
