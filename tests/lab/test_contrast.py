@@ -1,5 +1,6 @@
 """Contrasts: what is paired, what is left out, what is called a difference, and how often wrongly so."""
 
+import math
 from itertools import product
 from random import Random
 from typing import NamedTuple
@@ -12,7 +13,7 @@ pytest.importorskip("scipy", reason="the extra [lab] is not installed")
 
 from rbank_es.lab.contrast import Contrast, ContrastResult, TrialValues, conclusion, contrast_results, sides_of
 from rbank_es.lab.learning_curve import unit_curves
-from rbank_es.lab.statistics import holm, paired_permutation
+from rbank_es.lab.statistics import holm, interval, paired_permutation
 from rbank_es.lab.trial_units import by_trial, unit_of
 
 Values = dict[str, dict[str, TrialValues]]
@@ -57,6 +58,22 @@ def test_of_more_orders_than_repetitions_the_orders_are_the_units() -> None:
     ]
     trials = {(order, at): float(order) for order in range(3) for at in range(2)}
     assert sides_of(trials, trials).condition == [0, 1, 2]
+
+
+@pytest.mark.slow
+def test_trials_of_one_order_are_no_units_of_their_own() -> None:
+    """Where conditions are equal on average, and an order may suit one of them: 6 orders of 4 repetitions each."""
+    random, tries, wrong = Random(8), 1_000, {"trial": 0, "unit": 0}
+    for _ in range(tries):
+        suits = [random.gauss(0, 1) for _ in range(6)]
+        gaps = {(order, at): suits[order] + random.gauss(0, 1) for order in range(6) for at in range(4)}
+        units = sides_of(gaps, dict.fromkeys(gaps, 0.0))
+        assert units.unit == "order"
+        for name, values in (("trial", [*gaps.values()]), ("unit", units.condition)):
+            found = interval(values)
+            assert found is not None and found.low is not None and found.high is not None
+            wrong[name] += not found.low <= 0 <= found.high
+    assert wrong["unit"] / tries < 0.05 + 3 * math.sqrt(0.05 * 0.95 / tries) and wrong["trial"] / tries > 0.2
 
 
 class Row(NamedTuple):

@@ -22,6 +22,7 @@ from rbank_es.loop.tasks import LEVELS
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.engines.local import LocalEngine
 from rbank_es.sparql.source import open_source
+from tests.effort import examples
 
 
 @contextmanager
@@ -39,7 +40,7 @@ def engines_over(made: GeneratedSuite, folder: Path) -> Iterator[EnginePair]:
 seeds = st.integers(-(2**40), 2**40)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seeds, st.integers(1, 90))
 def test_any_seed_gives_as_many_tasks_as_asked_for_spread_over_families_and_levels(seed: int, tasks: int) -> None:
     suite = generate(seed, tasks).suite

@@ -202,6 +202,18 @@ def test_effect_sizes_worked_by_hand() -> None:
     assert correlation([1, 2, 3], [6, 4, 2]) == -1 and correlation([1, 1], [1, 2]) == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [0.0, 0.5, 0.9])
+def test_the_effect_size_of_few_pairs_is_right_on_average(shared: float) -> None:
+    """Of 5 pairs with an effect of one standard deviation, at any correlation; without the correction 1.2 or more."""
+    random, tries, found = Random(6), 4_000, []
+    for _ in range(tries):
+        common = [random.gauss(0, math.sqrt(shared)) for _ in range(5)]
+        first, second = ([at + each + random.gauss(0, math.sqrt(1 - shared)) for each in common] for at in (1, 0))
+        found.append(hedges_g(first, second) or 0.0)
+    assert math.fsum(found) / tries == pytest.approx(1, abs=0.07)
+
+
 @given(st.integers(1, 7), st.data())
 def test_pass_at_k_equals_the_mean_over_all_choices(n: int, data: st.DataObject) -> None:
     scores = data.draw(st.lists(st.integers(0, 1), min_size=n, max_size=n))
@@ -240,6 +252,18 @@ def test_a_size_that_nobody_can_tell_is_none() -> None:
     unknown = sample_size(1, None, 0.1)
     assert (unknown.for_power, unknown.for_half_width, unknown.to_reach) == (None, None, 6)
     assert repetitions_for_power(0.1, 0) == 6 and repetitions_for_half_width(0.1, 0) == 2
+
+
+@pytest.mark.slow
+def test_the_power_equals_that_of_simulated_t_tests() -> None:
+    import numpy
+    from scipy import stats
+
+    generator = numpy.random.default_rng(4)
+    for n, effect in ((5, 1.5), (12, 0.7)):
+        pairs = generator.normal(effect, 1, (20_000, n))
+        shown = float(numpy.mean(stats.ttest_1samp(pairs, 0, axis=1).pvalue <= 0.05))
+        assert power_of(n, effect, 1) == pytest.approx(shown, abs=0.012)
 
 
 @given(st.floats(0.01, 1), st.floats(0.05, 0.5))

@@ -95,15 +95,6 @@ def test_without_memory_skill_is_the_assumed_one_and_nothing_is_learned() -> Non
     assert (simulation.items, simulation.hurt, simulation.wrong_lessons) == (0, 0, None)
 
 
-@pytest.mark.slow
-def test_a_perfect_judge_teaches_more_than_a_bad_one() -> None:
-    world = World(Assumptions(tasks=60, unseen=2), 0)
-    good, bad = (in_mirror(world, SimulationPlan(judge=judge)) for judge in (PERFECT, BAD))
-    assert good.gain > bad.gain
-    assert good.gain > 0.1
-    assert (good.judged_right, bad.overruled) == (1, 0)
-
-
 def test_checking_every_verdict_gives_the_verdicts_of_a_perfect_judge_and_an_emptied_bank_nothing() -> None:
     world = World(Assumptions(tasks=48, unseen=2), 0)
     check = SimulationPlan(judge=BAD, checks=(VerdictCheck(at=48),), measured_every=48)
@@ -115,26 +106,6 @@ def test_checking_every_verdict_gives_the_verdicts_of_a_perfect_judge_and_an_emp
     assert high > low
     emptied = in_mirror(world, changed(check, checks=(), emptied_at=48))
     assert (emptied.skill, emptied.items) == (pytest.approx(0.36), 0)
-
-
-@pytest.mark.slow
-def test_a_second_person_takes_back_what_a_careless_first_one_broke() -> None:
-    """Overruling back restores the bank: with persons who never agree the law of correction leads back."""
-    world = World(Assumptions(tasks=48, unseen=2), 0)
-    plan = SimulationPlan(judge=PERFECT)
-    untouched = in_mirror(world, plan)
-    broken = in_mirror(world, changed(plan, checks=(VerdictCheck(at=48, errors=0.4),)))
-    mended = in_mirror(world, changed(plan, checks=(VerdictCheck(at=48, errors=0.4, second=True),)))
-    assert abs(mended.skill - untouched.skill) < abs(broken.skill - untouched.skill)
-
-
-@pytest.mark.slow
-def test_lessons_that_were_vouched_for_stay_without_their_verdict() -> None:
-    world = World(Assumptions(tasks=48, unseen=2), 0)
-    plan = SimulationPlan(judge=PERFECT)
-    careless = changed(plan, checks=(VerdictCheck(at=48, errors=0.4),))
-    vouching = changed(plan, checks=(VerdictCheck(at=48, errors=0.4, vouch=True),))
-    assert in_mirror(world, vouching).items > in_mirror(world, careless).items
 
 
 @pytest.mark.parametrize("name", ["follow", "avoid", "same_task"])

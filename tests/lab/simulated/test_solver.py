@@ -22,7 +22,6 @@ from rbank_es.lab.simulated.solver import (
     written,
 )
 from rbank_es.lab.simulated.world import MOVES, Assumptions, World, draw
-from rbank_es.law import Dedup, find_similar
 from tests.effort import examples
 
 WORLD = World(Assumptions(), 7)
@@ -94,13 +93,6 @@ def test_a_better_chance_never_turns_a_success_into_a_failure(lessons: list[Less
 
 
 @pytest.mark.slow
-def test_the_share_of_successes_is_the_skill() -> None:
-    world = World(Assumptions(tasks=3_000), 3)
-    done = [solve(world, task, ()).right for task in world.tasks]
-    assert sum(done) / len(done) == pytest.approx(0.36, abs=0.03)
-
-
-@pytest.mark.slow
 def test_a_judge_and_a_person_err_at_their_rates() -> None:
     world = World(Assumptions(tasks=1_200, families=120), 3)
     errors = JudgeErrors(false_success=0.3, false_failure=0.1)
@@ -129,15 +121,6 @@ def test_a_lesson_names_the_move_that_was_made_and_whether_it_is_right_follows()
         (slipped, "failure"): False,  # a slip blames the right move, though the verdict is right
     }
     assert f"Do not {MOVES[RIGHT]}" in written(WORLD, TASK, lesson_of(TASK, right, "failure")).content
-
-
-@pytest.mark.slow
-def test_half_of_the_lessons_nearly_repeat_another_one_and_no_two_are_equal() -> None:
-    lessons = [written(WORLD, task, Lesson("success", task.family, 0)) for task in WORLD.tasks]
-    assert len({item.id for item in lessons}) == len(lessons)
-    repeated = sum(find_similar(item, lessons[:number], Dedup()) is not None for number, item in enumerate(lessons))
-    # All but the first of each family, of those that are not in words of their own.
-    assert repeated == pytest.approx(len(lessons) / 2 - 12, abs=15)
 
 
 def test_assumptions_that_contradict_or_can_t_be_are_refused() -> None:

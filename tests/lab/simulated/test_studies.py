@@ -67,11 +67,6 @@ def assert_lived_again(name: str, cells: list[str], repetitions: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_cell_of_the_study_of_a_poisoned_bank_comes_out_again_to_the_last_digit() -> None:
-    assert_lived_again("poisoned-bank", cells_with("poisoned-bank", FEW["poisoned-bank"][0]), 1)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_sampled_cells_of_a_study_come_out_again_to_the_last_digit(name: str) -> None:
     assert_lived_again(name, [cell for factors in FEW[name] for cell in cells_with(name, factors)], 2)
