@@ -1,4 +1,4 @@
-"""Items by level: those whose support was drawn from runs of harder tasks alone, where a policy leaves them out."""
+"""What a search leaves out: items that harder tasks alone taught, where a policy says so, and those of its own task."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from rbank_es import Bank
 from rbank_es.bank.what_if import WhatIf
-from rbank_es.events import Event, MemoriesRetrieved, RunStarted
-from rbank_es.law import items_above
+from rbank_es.events import Event, MemoriesExtracted, MemoriesRetrieved, RunStarted
+from rbank_es.law import items_above, items_of_task
 from rbank_es.policies import Bm25V1
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.view import View
@@ -146,3 +146,36 @@ def test_under_a_supposed_verdict_levels_are_those_of_the_supposed_support(
             with ReadModels.open(into, read_only=True) as models, models.live() as view:
                 for each in asked:
                     assert would_find(each, supposed) == tuple(hit.id for hit in view.repeat(each).items)
+
+
+TASK_OF = {"r1": "a", "r2": "a", "r3": "b"}
+
+
+def own_words(log: list[Event], task: str) -> set[str]:
+    """The items that extractions from a run of a task brought: the plain definition of what must never be found."""
+    extractions = (each for each in log if isinstance(each, MemoriesExtracted))
+    return {
+        head.id
+        for each in extractions
+        if any(TASK_OF.get(run) == task for run in (*each.runs, *(pair.run for pair in each.relied)))
+        for head in each.heads
+    }
+
+
+@settings(max_examples=examples(100))
+@given(lives(PEOPLE))
+def test_nothing_is_found_that_was_drawn_from_a_run_of_the_task(ops: list[Op]) -> None:
+    """In any bank, at its head and before; the view and the fold agree on what is left out."""
+    life = Life()
+    life.bank.append([RunStarted(run=run, task_id=task) for run, task in TASK_OF.items()])
+    for op in ops:
+        life.do(op)
+    for position in {life.groups[len(life.groups) // 2], life.bank.position}:
+        log = [event for event in life.log if event.seq <= position]
+        with life.bank.as_of(position) as view:
+            for task in ("a", "b", "c"):
+                left_out = view.items_of_task(task)
+                assert left_out == items_of_task(life.bank.state(position), task) >= own_words(log, task)
+                every = [hit.id for hit in view.search("abcd efgh a b c d e", 50)]
+                found = [hit.id for hit in view.search("abcd efgh a b c d e", 50, without_task=task)]
+                assert found == [id for id in every if id not in left_out]

@@ -14,12 +14,14 @@ from rbank_es.events import (
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesRetrieved,
+    NoteLogged,
     PolicyChoice,
     PolicySet,
 )
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import Bm25V1, Bm25V2, retrieval_policy
 from rbank_es.tools.memory.item_search import related_items, search_items
+from tests.agents.hook_banks import teach
 from tests.context.procedures_of_bank import procedures
 from tests.effort import one_in
 from tests.loop.loops import source
@@ -148,3 +150,23 @@ def test_of_too_many_words_version_2_leaves_out_stop_words_first() -> None:
     assert Bm25V2().words(" ".join(["which", "of", *rare])) == (*rare, "which")
     assert Bm25V2().words(" ".join(["which", *rare])) == ("which", *rare)  # just as many as there may be
     assert len(Bm25V2().words(" ".join(f"w{number}" for number in range(10_000)))) == limits.QUERY_WORDS
+
+
+FIRST = Item.make("Round a discount half up", "Never to even.")
+SECOND = Item.make("Round a discount before the sum", "Half up, each line of the invoice.")
+
+
+def test_a_late_record_is_repeated_where_it_was_made_and_nowhere_else(tmp_path: Path) -> None:
+    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
+        teach(bank, FIRST)
+        position = bank.position
+        with bank.as_of() as view:
+            made = view.retrieve("round the discount", 2).event
+        teach(bank, SECOND)
+        bank.append(NoteLogged(note={}))
+        bank.append(replace(made, as_of=position))
+        check = bank.check(retrievals=True).retrievals
+        assert check is not None and (check.checked, check.different) == (1, ())
+        bank.append([replace(made, as_of=None), replace(made, as_of=bank.position + 10)])
+        with pytest.raises(CheckFailed, match="2 of 3 retrievals"):
+            bank.check(retrievals=True)

@@ -23,7 +23,7 @@ from rbank_es.lab.simulated.simulation import SimulationPlan, VerdictCheck, simu
 from rbank_es.lab.simulated.solver import PERFECT, JudgeErrors
 from rbank_es.lab.simulated.study import Study, StudyCell
 from rbank_es.lab.simulated.world import Assumptions, World
-from tests.cli_runner import run
+from tests.cli_runner import fails, run
 from tests.loop.test_closed_loop import of_type
 
 SMALL = Assumptions(families=4, clan=2, tasks=12, unseen=1)
@@ -32,6 +32,9 @@ PLAN = SimulationPlan(
     checks=(VerdictCheck(at=6, verdicts=3, errors=0.2),),
     policies={"consolidation": {"name": "append"}},
 )
+
+
+ONE = ("--repeat", "1", "--where", "bank=append", "--where", "false_success=0.25", "--where", "false_failure=0.3")
 
 
 def study_of(plan: SimulationPlan = PLAN) -> Study:
@@ -106,10 +109,34 @@ def test_leave_one_out_keeps_the_lesson_of_the_very_task_from_it_in_mirror_and_b
 
 @pytest.mark.slow
 def test_the_command_lives_a_condition_in_a_folder_and_the_report_is_marked(tmp_path: Path) -> None:
-    one = ("--where", "bank=append", "--where", "false_success=0.25", "--where", "false_failure=0.3")
-    command = ("experiment", "simulate", "poisoned-bank", "--repeat", "1", *one, "--folder", "sim")
+    command = ("experiment", "simulate", "poisoned-bank", *ONE, "--folder", "sim")
     done = run(*command, cwd=tmp_path)
     assert done.out.startswith("SIMULATED: no language model took part") and "2 trials in sim" in done.out
     assert run("experiment", "report", "sim", cwd=tmp_path).out.startswith("SIMULATED: in 240 of 240 runs")
     assert run("experiment", "check", "sim", "--json", cwd=tmp_path).json["ok"]
     assert "leave out --into and --jobs" in run(*command, "--jobs", "2", cwd=tmp_path, code=2).err
+
+
+def test_a_condition_is_lived_and_its_results_are_written(tmp_path: Path) -> None:
+    done = run("experiment", "simulate", "poisoned-bank", *ONE, "--into", "one.json", cwd=tmp_path)
+    assert done.out.startswith("SIMULATED: no language model took part")
+    assert "1 repetition of 1 condition" in done.out
+    assert '"mark":"SIMULATED' in (tmp_path / "one.json").read_text()
+    again = run("experiment", "simulate", "poisoned-bank", *ONE, "--into", "one.json", cwd=tmp_path, code=2)
+    assert "one.json exists" in again.err
+
+
+def test_a_place_that_does_not_exist_is_refused_before_the_study(tmp_path: Path) -> None:
+    """The whole study takes minutes, and nothing of it would be left."""
+    command = ("experiment", "simulate", "poisoned-bank", *ONE, "--into", "missing/one.json")
+    assert "missing is not a directory, so one.json can't be written there" in fails(*command, cwd=tmp_path)
+
+
+def test_a_factor_or_value_that_no_condition_has_is_refused(tmp_path: Path) -> None:
+    for wanted, said in (
+        ("bank=heap", "the factors are: bank"),
+        ("bank", "write FACTOR=VALUE"),
+        ("checks=x", "no condi"),
+    ):
+        refused = run("experiment", "simulate", "poisoned-bank", "--where", wanted, cwd=tmp_path, code=2)
+        assert said in refused.err
