@@ -101,3 +101,10 @@ def kin_bank(place: str | Path) -> None:
     with Bank.create(place) as bank:
         bank.append([*ran("well"), judged("well", "success")])
         learned(bank, PENDING, ("well", "success"))
+
+
+def twice_bank(place: str | Path) -> None:
+    """Make the bank, with another success that taught HEIGHT."""
+    with misled_bank(place) as bank:
+        bank.append([*ran("again"), judged("again", "success")])
+        learned(bank, HEIGHT, ("again", "success"))

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from rbank_es.bank import Bank
@@ -49,31 +48,6 @@ def tampered(place: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_all_runs_are_listed_with_why_one_could_not_be_run_again(place: Path, runs: tuple[str, ...]) -> None:
-    before = cli.digest_of(place / "bank")
-    done = cli.run("rerun", "./bank", "--all", cwd=place, code=1)
-    lines = done.out.splitlines()
-    assert [line.split()[:3] for line in lines[1:4]] == [
-        [runs[0], "identical", "script"],
-        [runs[1], "identical", "script"],
-        ["old", "not", "run"],
-    ]
-    assert "it was imported" in lines[3]
-    assert lines[4:6] == ["", "1 run of 3 could not be run again:"] and lines[6].startswith("old  its context")
-    assert cli.digest_of(place / "bank") == before
-
-
-@pytest.mark.slow
-def test_one_run_as_json(place: Path, runs: tuple[str, ...]) -> None:
-    (place / "tasks.json").write_bytes(msgspec.json.encode(TASKS))
-    told = cli.run("rerun", "./bank", runs[1], "--tasks", "tasks.json", "--json", cwd=place).json
-    [run] = told["runs"]
-    assert (told["ok"], run["run"], run["result"], run["difference"]) == (True, runs[1], "identical", None)
-    assert run["scripted"] is True
-    assert run["events"] > 10 and not any("right answer" in note for note in run["notes"])
-
-
-@pytest.mark.slow
 def test_a_difference_is_shown_and_is_exit_code_1(place: Path, tampered: Path, runs: tuple[str, ...]) -> None:
     done = cli.run("rerun", "./tampered", runs[0], cwd=place, code=1)
     assert "different" in done.out
@@ -82,14 +56,6 @@ def test_a_difference_is_shown_and_is_exit_code_1(place: Path, tampered: Path, r
     told = cli.run("rerun", "./tampered", *runs[:2], "--json", cwd=place, code=1).json
     assert (told["ok"], [run["result"] for run in told["runs"]]) == (False, ["different", "identical"])
     assert told["runs"][0]["difference"]["recorded"] == "'Nothing.'"
-
-
-@pytest.mark.slow
-def test_a_run_that_cannot_be_run_again_is_exit_code_2(place: Path, runs: tuple[str, ...]) -> None:
-    assert "it was imported" in " ".join(cli.run("rerun", "./bank", "old", cwd=place, code=2).out.split())
-    told = cli.run("rerun", "./bank", runs[0], "old", "--json", cwd=place, code=2).json
-    assert [run["result"] for run in told["runs"]] == ["identical", "not run"]
-    assert "reason" in told["runs"][1]
 
 
 @pytest.mark.parametrize("error", [LoopStopped("r", "sandbox_failed", "it broke"), LogCorruption("a line", "damaged")])
@@ -112,21 +78,6 @@ def test_all_goes_on_behind_a_run_that_this_machine_or_the_log_fails(
     told = capsys.readouterr().out
     assert "2 runs of 2 could not be run again:" in told and told.count(str(error)) == 4
     assert main(["rerun", place, "r1"]) == error.exit_code and capsys.readouterr().out == ""
-
-
-@pytest.mark.slow
-def test_the_banks_in_which_runs_ran_again_can_be_kept(place: Path, runs: tuple[str, ...], tmp_path: Path) -> None:
-    cli.run("rerun", "./bank", *runs[:2], "--into", tmp_path / "kept", cwd=place)
-    assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == sorted(runs[:2])
-    cli.run("verify", tmp_path / "kept" / runs[1], cwd=place)
-    assert "is not empty" in cli.fails("rerun", "./bank", runs[0], "--into", tmp_path / "kept", cwd=place)
-    assert "inside the bank" in cli.fails("rerun", "./bank", runs[0], "--into", "./bank/kept", cwd=place)
-
-
-@pytest.mark.slow
-def test_a_run_after_the_point_is_not_there(place: Path, runs: tuple[str, ...]) -> None:
-    cli.fails("rerun", f"./bank@{runs[1]}", runs[1], cwd=place)
-    assert "identical" in cli.run("rerun", f"./bank@{runs[1]}", "--all", cwd=place).out
 
 
 WITHOUT_NETWORK = """

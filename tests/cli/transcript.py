@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.cli.kilns import judged_bank, kilns_bank
-from tests.cli.misled import kin_bank, misled_bank, pending_bank
+from tests.cli.misled import kin_bank, misled_bank, pending_bank, twice_bank
 from tests.cli_runner import ROOT, SAMPLE, digest_of, run
 
 FOLDER = Path(__file__).parent / "transcripts"
@@ -71,6 +71,7 @@ BANKS: dict[str, Callable[[Path], Any]] = {
     "misled": lambda bank: misled_bank(bank).close(),
     "pending": pending_bank,
     "kin": kin_bank,
+    "twice": twice_bank,
     "tasks": lambda bank: _agent_tasks(bank.parent.parent),
     "sample": _sample_bank,
 }
