@@ -125,6 +125,8 @@ def _typed(name: str, text: str, annotation: Any) -> Any:
     """Return the value of a field that is no text. Raises ValueError in words for the model."""
     from dspy.adapters.utils import parse_value
 
+    if get_origin(annotation) is dict and means_nothing(text):
+        return {}
     repairable = text if len(text) <= limits.LM_REPAIRED_CHARS else _as_json(name, text)
     try:
         return parse_value(repairable, annotation)

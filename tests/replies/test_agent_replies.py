@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
@@ -39,6 +41,15 @@ def test_each_reply_of_an_agent_has_its_right_reading() -> None:
         if (found := reading(each["kind"], each["reply"], each.get("cut", False))) != each["reading"]
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("given", ["None", "null", "", "N/A", "{}"])
+def test_a_word_for_no_arguments_is_none(given: str) -> None:
+    """A small model called a tool without arguments, and was told that `None` is no JSON object."""
+    reply = (
+        f"[[ ## next_thought ## ]] I look.\n\n[[ ## next_tool_name ## ]] g_stats\n\n[[ ## next_tool_args ## ]] {given}"
+    )
+    assert reading("call", reply + "\n\n[[ ## completed ## ]]", cut=False) == ["g_stats", {}]
 
 
 def test_the_corpus_of_agents_has_replies_of_every_kind_read_and_unread() -> None:
