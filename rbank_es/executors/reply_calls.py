@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from inspect import signature
 from typing import Any, NamedTuple
 
 from rbank_es import limits
-from rbank_es.executors.tool_call import SUBMIT, binds, named_call, plain_arguments
+from rbank_es.executors.tool_call import SUBMIT, binds, named_call, parameters_of, plain_arguments
 from rbank_es.models.agent_forms import fields_in
 from rbank_es.models.lm_request import CUT, LmResponse
 from rbank_es.models.reply_syntax import TWICE, ReplyValue, values_in
@@ -52,9 +51,12 @@ def why_no_call(response: LmResponse, functions: Functions) -> str:
     if response.finish_reason in CUT:
         return "it was cut at its bound: be shorter"
     amid = _call_amid_words(response.text, functions)
-    if amid is None or amid.name not in functions:
+    if amid is None:
         return "it calls no tool"
-    return f"it calls {amid.name} with other arguments than {', '.join(signature(functions[amid.name]).parameters)}"
+    taken = parameters_of(functions, amid.name)
+    if taken is None:
+        return f"it calls {amid.name[: limits.GIVEN_CHARS]}, and there is no such tool"
+    return f"it calls {amid.name} with other arguments than {', '.join(taken) or 'none'}"
 
 
 def _call_of(part: dict[str, Any]) -> Call:

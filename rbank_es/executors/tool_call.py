@@ -65,9 +65,14 @@ def named_call(
     call = _CALL.match(name)
     if call is None or arguments:
         return (name if call is None else call[1]), arguments
-    function = (functions or {}).get(call[1])
-    names = FIELDS if call[1].upper() == SUBMIT else tuple(signature(function).parameters) if function else ()
-    return call[1], plain_arguments(_arguments_of(name, names))
+    return call[1], plain_arguments(_arguments_of(name, parameters_of(functions or {}, call[1]) or ()))
+
+
+def parameters_of(functions: Mapping[str, Callable[..., Any]], name: str) -> tuple[str, ...] | None:
+    """Return the names of the arguments of a tool, in their order; None if there is no such tool."""
+    if name.upper() == SUBMIT:
+        return FIELDS
+    return tuple(signature(functions[name]).parameters) if name in functions else None
 
 
 def binds(functions: Mapping[str, Callable[..., Any]], name: str, arguments: Mapping[str, Any]) -> bool:

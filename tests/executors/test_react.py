@@ -52,7 +52,7 @@ class TestReact(SectionReplies):
 
     def test_why_arguments_cant_be_read_is_said_in_words_for_the_agent(self, tmp_path: Path) -> None:
         """It was another library's message, with the address of its pages."""
-        said = rendered({"next_thought": "t", "next_tool_name": "find", "next_tool_args": "None"})
+        said = rendered({"next_thought": "t", "next_tool_name": "find", "next_tool_args": "rock"})
         made = self.setting(tmp_path, said, self.submits())
         made.run(self.name)
         told = str(made.steps[0].output)

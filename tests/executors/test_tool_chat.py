@@ -172,12 +172,20 @@ class TestTools(AdvisedContract):
         made.run(self.name)
         assert faults(made) == ["unreadable", None] and not tool_calls(made)
 
-    def test_a_call_amid_words_with_wrong_arguments_is_told_as_such(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("name", "told"),
+        [
+            ("find", "it calls find with other arguments than word"),
+            ("lt:Light", "it calls lt:Light, and there is no such tool"),
+            ("SUBMIT", "it calls SUBMIT with other arguments than answer, sparql, evidence"),
+        ],
+    )
+    def test_a_call_amid_words_that_can_not_be_made_is_told_as_such(self, tmp_path: Path, name: str, told: str) -> None:
         """A model that was told that it calls no tool made the same call again."""
-        words = 'I look:\n```json\n{"name": "find", "arguments": {"wrod": "rock"}}\n```\nThen I count what it finds.'
-        made = self.setting(tmp_path, words, self.submits())
+        call = json.dumps({"name": name, "arguments": {"wrod": "rock"}})
+        made = self.setting(tmp_path, f"I look:\n```json\n{call}\n```\nThen I count what it finds.", self.submits())
         made.run(self.name)
-        assert "it calls find with other arguments than word" in made.turns.prompt(1)
+        assert told in made.turns.prompt(1)
 
     def test_a_reply_without_a_call_is_answered_and_not_shown_again(self, tmp_path: Path) -> None:
         """No two messages of one side follow each other, none is empty: some servers refuse both."""
