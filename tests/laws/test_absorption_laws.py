@@ -83,7 +83,7 @@ def test_it_brings_all_loses_nothing_ends_and_leaves_a_canonical_bank(
         words, came = brought_words(there), brought_words(log)
         assert all(came[pair] == words[pair] for pair in words) or made.withheld or mine.bank.log.erasures()
         wanted = rows(canonical(log))
-        found = {row[0]: row[1] for row in rows(canonical(log))}
+        found = {row[0]: row[1] for row in wanted}
         state = mine.bank.state()
         assert {id: entry.state for id, entry in state.items.items() if entry.state != "unsupported"} == found, wanted
         assert mine.bank.check(decisions=True).canonical.canonical
