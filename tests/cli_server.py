@@ -189,7 +189,8 @@ def _serve(asked: socket.socket, loaded: Mapping[str, str]) -> bool:
                 os.close(fd)
             _become(json.loads(payload), fds, loaded)
             return True
-        os.write(fds[3], b"%d\n" % pid)
+        with suppress(BrokenPipeError):  # who asked may have given up; the next calls have nothing to do with that
+            os.write(fds[3], b"%d\n" % pid)
         running[pid] = fds[3]
         for fd in fds[:3]:
             os.close(fd)
