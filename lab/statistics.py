@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rbank_es.system.extras import missing_extra
+from rbank_es.system.extras import named_extra
 from rbank_es.system.proportion import wilson
 
 LEVEL = 0.95
@@ -89,10 +89,8 @@ def sd_of(values: Sequence[float]) -> float:
 
 def special_function(name: str) -> Callable[..., Any]:
     """Return a function of scipy.special. Raises MissingExtra if scipy is not installed."""
-    try:
+    with named_extra():
         import scipy.special
-    except ModuleNotFoundError as error:
-        raise missing_extra(error) or error from None
     function: Callable[..., Any] = getattr(scipy.special, name)
     return function
 

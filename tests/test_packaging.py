@@ -316,6 +316,85 @@ def test_with_the_extra_for_agents_a_model_can_be_named(wheel: Path, tmp_path: P
     assert "OPENAI_API_KEY" in made.run(*line.split(), cwd=tmp_path, code=2)
 
 
+BEGIN = """
+from rbank_es import Bank
+with Bank.create("./b") as bank:
+"""
+ALONE = {
+    "frames": """
+    print(len(bank.runs().to_pandas()), len(bank.runs().to_polars()))
+""",
+    "lab": """
+    from rbank_es.lab.statistics import t_quantile
+    print(t_quantile(0.5, 3))
+""",
+    "langchain": """
+    from langchain.agents import create_agent
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+    from rbank_es.agents.langchain_middleware import BankMiddleware
+    model = GenericFakeChatModel(messages=iter([AIMessage("hall")]))
+    agent = create_agent(model, middleware=[BankMiddleware(bank, judge=lambda task, answer: answer == "hall")])
+    agent.invoke({"messages": "Which lamp is lit?"})
+    print([(row.task, row.verdict) for row in bank.runs().rows])
+""",
+    "mcp": """
+    from rbank_es.agents.mcp_server import make_server, served_tools
+    with served_tools(bank, read_only=True) as tools:
+        print(make_server(bank, tools).name)
+""",
+    "openai-agents": """
+    from agents import generation_span, set_trace_processors, trace
+    from rbank_es.agents.agents_sdk import BankProcessor
+    set_trace_processors([BankProcessor(bank)])
+    said = {"role": "user", "content": "Which lamp is lit?"}
+    with trace("lamps"), generation_span(input=[said], output=[{"role": "assistant", "content": "hall"}], model="m"):
+        pass
+    print([(row.task, row.lm_calls) for row in bank.runs().rows])
+""",
+    "otlp": """
+    from rbank_es.agents.traces.otlp_body import body_of_protobuf
+    print(body_of_protobuf(b"", "traces"))
+""",
+    "postgres": """
+    from rbank_es.errors import LogUnavailable
+    try:
+        Bank.open("postgresql://127.0.0.1:1/none")
+    except LogUnavailable as error:
+        print("can't reach" in str(error))
+""",
+}
+"""What each other extra is for, tried with it alone. No server and no key is needed."""
+
+PRINTED = {
+    "frames": "0 0",
+    "lab": "0.0",
+    "langchain": "[('Which lamp is lit?', 'success')]",
+    "mcp": "rbank-es b",
+    "openai-agents": "[('Which lamp is lit?', 1)]",
+    "otlp": "SentBody(spans=[], refused=0, reason='')",
+    "postgres": "True",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", ALONE)
+def test_each_other_extra_alone_brings_what_it_is_for(extra: str, wheel: Path, tmp_path: Path) -> None:
+    """And the core without it names it, as another test asks of each command."""
+    made = installed(wheel, tmp_path / "venv", extra)
+    program = tmp_path / "program.py"
+    program.write_text(BEGIN + ALONE[extra])
+    said = run(made.home / "bin/python", program, cwd=tmp_path, RBANK_CACHE=str(tmp_path / "cache"))
+    assert said.strip() == PRINTED[extra]
+
+
+def test_every_extra_for_users_is_tried_alone() -> None:
+    assert (
+        ALONE.keys() | {"ontology", "agent", "all", "bench", "dev"}
+        == PROJECT["project"]["optional-dependencies"].keys()
+    )
+
+
 # ---------------------------------------------------------------- the lock file
 
 
