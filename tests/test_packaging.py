@@ -150,10 +150,14 @@ def closure(requirements: list[str], extra: str = "") -> dict[str, Distribution]
     extras |= {name for each in ours if each.name == "rbank-es" and applies(each, extra) for name in each.extras}
     queue = [(each, extras) for each in ours if each.name != "rbank-es"]
     found: dict[str, Distribution] = {}
+    seen = set[tuple[str, ...]]()
     while queue:
         wanted, of = queue.pop()
-        if wanted.name in found or not applies(wanted, *of):
+        # With its extras, because what is asked for plainly may be asked for with an extra, too.
+        asked = (wanted.name, *sorted(wanted.extras))
+        if asked in seen or not applies(wanted, *of):
             continue
+        seen.add(asked)
         found[wanted.name] = distribution(wanted.name)
         assert found[wanted.name].version in wanted.specifier, f"{wanted} is not what is installed here"
         queue += [(Requirement(text), {"", *wanted.extras}) for text in found[wanted.name].requires or []]
