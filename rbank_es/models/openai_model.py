@@ -160,8 +160,10 @@ class OpenAiModel:
     def _asked(self, sent: bytes, request: LmRequest, deadline: AnswerDeadline) -> ModelAnswer:
         import httpx
 
+        # A thread may begin late on a busy machine, and a socket takes no time below 0.
+        deadline.check()
         url = f"{(self._address or ADDRESS).rstrip('/')}/chat/completions"
-        timeout = httpx.Timeout(deadline.left_s, connect=min(limits.LM_CONNECT_S, self._choice.timeout_s))
+        timeout = httpx.Timeout(max(deadline.left_s, 0.001), connect=min(limits.LM_CONNECT_S, self._choice.timeout_s))
         with connection_failures(), self.client.stream("POST", url, content=sent, timeout=timeout) as found:
             body, cut = self._read(found, deadline)
         if not 200 <= found.status_code < 300:

@@ -139,3 +139,21 @@ def test_a_body_that_is_no_completion_is_a_bad_response() -> None:
             read_completion(body, "m")
     response, end = read_completion(json.dumps({"choices": [{"message": {"content": "x"}}]}).encode(), "m")
     assert (response.text, response.model, end) == ("x", "m", "")
+
+
+def test_a_call_whose_thread_begins_after_its_time_is_a_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine it was called a defect of this program: a socket takes no time below 0."""
+
+    def late(deadline: Any, work: Any) -> Any:
+        deadline.restart(-1.0, "no answer in time")
+        return work()
+
+    monkeypatch.setattr("rbank_es.models.openai_model.run_within", late)
+    with openai_server(["late"]) as server:
+        choice = LmChoice(model="openai/stub", api_base=server.url)
+        with models(tmp_path, choice) as (bank, lms):
+            with pytest.raises(LmFailed, match="no answer in time"):
+                lms.ask("judge", TALK)
+            assert [event.error_code for event in called(bank)] == ["timeout"] and not server.requests
