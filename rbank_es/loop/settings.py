@@ -125,7 +125,8 @@ class LoopSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             )
         if self.judge is not None and "gold" in needs_of(self.judge) and not self.supervised:
             raise BadInput(
-                f"the judge {self.judge} knows the right answer: let it teach with supervised, or only score"
+                f"the judge {self.judge} knows the right answer: give --supervised (supervised=True) to have "
+                "it judge for learning, or name no judge: a right answer scores each run all the same"
             )
         if self.extract and self.judge == NOBODY:
             raise BadInput("nothing is learned from runs that nobody judged: leave judging on, or turn extracting off")
