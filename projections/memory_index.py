@@ -99,11 +99,12 @@ ITEM_PAGES = PagedView(
         "win_rate": f"round(1.0 * {_WINS} / nullif({_WINS} + {_LOSSES}, 0), 4)",
         "win_rate_low": f"wilson_end({_WINS}, {_WINS} + {_LOSSES}, 0)",
         "win_rate_high": f"wilson_end({_WINS}, {_WINS} + {_LOSSES}, 1)",
-        **{"runs": _DRAWN_FROM, "near_rejected": _NEAR_REJECTED},
+        **{"runs": _DRAWN_FROM, "near_rejected": _NEAR_REJECTED, "place": "c.place"},
     },
 )
 """The items in every state, each with its words, its support, and its uses that count; on pages also the share of wins
-with its interval, the runs that it was drawn from, and the rejected items because of which it waits."""
+with its interval, the runs that it was drawn from, the rejected items because of which it waits, and the place of its
+words in their extraction."""
 
 _DUE = "SELECT kind, id, place, from_seq AS since_seq FROM due_facts WHERE to_seq IS NULL"
 

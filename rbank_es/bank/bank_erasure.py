@@ -43,15 +43,15 @@ def _items(bank: OpenBank, places: Collection[Place]) -> Iterator[ItemDifference
     named = {(place.seq, place.path) for place in places if place.type == "memories_extracted"}
     if not named:
         return
-    seqs, lost = [seq for seq, _ in named], set[tuple[str, str]]()
+    seqs, lost = [seq for seq, _ in named], set[tuple[str, int]]()
     for event in bank.log.read(types=("memories_extracted",), after=min(seqs) - 1, upto=max(seqs)):
         assert isinstance(event, MemoriesExtracted)
-        at = enumerate(event.heads)
-        lost |= {(head.id, event.id) for index, head in at if (event.seq, f"candidates.{index}") in named}
+        lost |= {(event.id, at) for at in range(len(event.heads)) if (event.seq, f"candidates.{at}") in named}
     with bank.live() as view:
-        rows = sorted(view.pick("items", (*ITEM_COLUMNS, "extraction")))
-    for *values, extraction in rows:
-        if (values[0], extraction) in lost:
+        rows = sorted(view.pick("items", (*ITEM_COLUMNS, "extraction", "place")))
+    for *values, extraction, at in rows:
+        # By the place, because another candidate of the same extraction may have the item's id.
+        if (extraction, at) in lost:
             facts = msgspec.convert(dict(zip(ITEM_COLUMNS, values, strict=True)), ItemValues, strict=False)
             before, after = replace(facts, erased=False), replace(facts, erased=True)
             yield ItemDifference(id=values[0], title="", before=before, after=after)

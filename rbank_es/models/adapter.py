@@ -54,8 +54,10 @@ def _bounded_adapter() -> type[Any]:
             types = {name: field.annotation for name, field in signature.output_fields.items()}
             optional = {name for name, field in signature.output_fields.items() if not field.is_required()}
             thoughts = {name for name in types if name in THOUGHTS}
-            found = dict[str, Any]()
-            for name, text in answered_fields(completion, types).items():
+            found, said = dict[str, Any](), answered_fields(completion, types)
+            if said and not any(map(str.strip, said.values())):
+                raise dspy.AdapterParseError("ChatAdapter", signature, _shown(completion), "each field is empty")
+            for name, text in said.items():
                 if name in optional and means_nothing(text):
                     continue
                 try:

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es import Bank
+from rbank_es import Bank, Item
+from rbank_es.bank.bank_difference import difference
 from rbank_es.errors import BadImport, BankExists, ErasureUnfinished
 from rbank_es.events import (
+    Decision,
+    MemoriesConsolidated,
+    MemoriesExtracted,
     NoteLogged,
     RunStarted,
     ToolCalled,
@@ -92,6 +96,25 @@ def test_a_text_is_erased_however_deep_in_json_it_stands(tmp_path: Path, depth: 
     with Bank.create(tmp_path / "bank") as bank:
         bank.append(ToolCalled(run="r", tool="t", arguments=json.dumps({"text": inside})))
         assert len(bank.erase(text=SECRET).erasure.places) == 1
+
+
+def test_an_erasure_names_items_by_their_own_words_alone(tmp_path: Path):
+    """Another candidate of the same extraction has the item's id: that its words go is no change of the item."""
+    one = Item.make("Count the classes first", "Ask for them before you join.", id="item-a")
+    other = Item.make("A secret of some length", "Never told to anyone.", id="item-a")
+    with Bank.create(tmp_path / "bank") as bank:
+        heads, texts = (one.head, other.head), (one.text, other.text)
+        extraction = bank.append(MemoriesExtracted(kind="manual", heads=heads, candidates=texts))
+        decisions = (
+            Decision(candidate=0, action="add", item="item-a"),
+            Decision(candidate=1, action="discard", item="item-a", reason="known"),
+        )
+        bank.append(MemoriesConsolidated(extraction=extraction.events[0].id, policy="append-1", decisions=decisions))
+        before = bank.state()
+        would, did = bank.erase(text=other.title, dry_run=True), bank.erase(text=other.title)
+        assert did.erasure.places and would.items == did.items == difference("bank", before, bank.state()).items == ()
+        would, did = bank.erase(text=one.title, dry_run=True), bank.erase(text=one.title)
+        assert [each.id for each in would.items] == ["item-a"] and did.items == would.items
 
 
 def test_a_run_that_is_called_like_a_time_can_be_named(tmp_path: Path):
