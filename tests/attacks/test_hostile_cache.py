@@ -12,8 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +21,8 @@ from rbank_es import Bank, Item
 from rbank_es.errors import BadInput, CannotWrite, Notice
 from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.exchange.people_database import write_people_database
-from rbank_es.log import Erasing
-from rbank_es.log.file import writer
+from rbank_es.log import Erasing, disk
+from rbank_es.log.file import segment_rewrite, writer
 from rbank_es.projections import builder
 from rbank_es.system import files
 from rbank_es.system.files import BankCache, open_scratch, sweep_scratch, temporary_folder, write_replacing
@@ -205,23 +205,44 @@ def test_erasing_cleans_the_caches_of_every_place(bank: Path, tmp_path: Path) ->
     assert left == []
 
 
-@pytest.mark.parametrize("listing", [1, 2], ids=["before it is locked", "before it is cleared"])
+@pytest.mark.parametrize("is_locked", [False, True])
 def test_an_erasure_completes_while_the_cache_of_a_copy_that_is_gone_is_swept(
-    bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listing: int
+    bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_locked: bool
 ) -> None:
+    """Before its folder is locked, or after."""
     shutil.copytree(bank, tmp_path / "copy")
-    swept, listings = database(tmp_path / "copy").parent, count(1)
+    swept, act = database(tmp_path / "copy").parent, "clear" if is_locked else "locked"
+    seam = segment_rewrite if is_locked else disk
+    whole = getattr(seam, act)
 
-    def listed(of: str) -> list[Path]:
-        found = files.caches_of(of)
-        if next(listings) == listing:
-            shutil.rmtree(swept)
-        return found
+    def behind_the_sweep(*given: Any, **named: Any) -> Any:
+        shutil.rmtree(swept, ignore_errors=True)
+        return whole(*given, **named)
 
-    monkeypatch.setattr(writer, "caches_of", listed)
+    monkeypatch.setattr(seam, act, behind_the_sweep)
     with Bank.open(bank) as opened:
         opened.erase(text=TITLE)
-        assert next(listings) > listing and not opened.check().erasing
+        assert not swept.exists() and not opened.check().erasing
+
+
+def test_an_erasure_clears_no_cache_that_a_copy_has_made_meanwhile(
+    bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody holds its lock, so the copy's process may be writing there."""
+    rewrite, made = segment_rewrite.rewrite, list[Path]()
+
+    def beside_a_copy(*given: Any) -> None:
+        if not (tmp_path / "copy").exists():
+            shutil.copytree(bank, tmp_path / "copy", ignore=shutil.ignore_patterns(writer.ERASING))
+            with Bank.open(tmp_path / "copy") as copy:
+                copy.project()
+                made.append(copy.read_models().path)
+        rewrite(*given)
+
+    monkeypatch.setattr(segment_rewrite, "rewrite", beside_a_copy)
+    with Bank.open(bank) as opened:
+        opened.erase(text=TITLE)
+    assert [path.exists() for path in made] == [True]
 
 
 @pytest.mark.slow

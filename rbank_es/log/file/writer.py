@@ -388,7 +388,7 @@ class Writer(disk.ProcessCache):
         from rbank_es.log.file.segment_rewrite import SegmentLines
 
         self.finish_erasure()
-        with self._alone():
+        with self._alone() as caches:
             tail = self._caught_up()
             self._cut(tail)  # what an interrupted append left may hold the words, too
             source = SegmentLines(self._directory, self._reader, self._texts)
@@ -400,42 +400,40 @@ class Writer(disk.ProcessCache):
             job = ErasureJob.of(msgspec.structs.replace(item.event, id=item.id) for item in prepared)
             # From here on the erasure will be completed, by whoever writes next.
             self._system.write_whole(self._directory / ERASING, msgspec.json.encode(job))
-            return planned.carried_out(self._carry_out(job, prepared, tail), remains)
+            return planned.carried_out(self._carry_out(job, prepared, tail, caches), remains)
 
     def finish_erasure(self) -> None:
         """Complete an interrupted erasure, if there is one."""
         if os.path.lexists(self._erasing):
-            with self._alone():
+            with self._alone() as caches:
                 job = ErasureJob.read(self._directory / ERASING)
                 if job is not None:
-                    self._carry_out(job, self._prepare(job.events()), self._caught_up())
+                    self._carry_out(job, self._prepare(job.events()), self._caught_up(), caches)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold the lock of the derived files, and then that of the bank."""
+    def _alone(self) -> Iterator[list[Path]]:
+        """Hold the locks of the folders of derived files, and then that of the bank; give these folders."""
         # In this order, as everybody does who holds both: otherwise two processes could wait for each other.
         try:
             with ExitStack() as held:
-                for folder in self._caches():
+                self._cache.found()
+                caches = list[Path]()  # of this user, at any place of this bank
+                for folder in caches_of(self._bank_id):
                     with suppress(FileNotFoundError):  # swept meanwhile, as that of a bank that is gone
                         held.enter_context(disk.locked(folder / DERIVED_LOCK, self._place))
+                        caches.append(folder)
                 held.enter_context(self)
-                yield
+                yield caches
         except OSError as error:
             raise LogUnavailable(self._place, "write to", error) from error
 
-    def _caches(self) -> list[Path]:
-        """Return the folders of what this user derived from this bank, at any place of it."""
-        self._cache.found()
-        return caches_of(self._bank_id)
-
-    def _carry_out(self, job: ErasureJob, prepared: list[Prepared], tail: Tail) -> Appended:
+    def _carry_out(self, job: ErasureJob, prepared: list[Prepared], tail: Tail, caches: list[Path]) -> Appended:
         try:
-            return self._erase_everywhere(job, prepared, tail)
+            return self._erase_everywhere(job, prepared, tail, caches)
         except OSError as error:
             raise ErasureUnfinished(self._place, error) from error
 
-    def _erase_everywhere(self, job: ErasureJob, prepared: list[Prepared], tail: Tail) -> Appended:
+    def _erase_everywhere(self, job: ErasureJob, prepared: list[Prepared], tail: Tail, caches: list[Path]) -> Appended:
         from rbank_es.log.file import segment_rewrite
 
         self._cut(tail)
@@ -447,7 +445,8 @@ class Writer(disk.ProcessCache):
         if tail.seq >= tail.segment.first:
             tail = self._roll(tail)
         segment_rewrite.rewrite(self._directory, job, self._seed, self._system)
-        segment_rewrite.clear(self._directory, self._caches(), self._system)
+        # Only folders whose lock is held: in one that a copy has made meanwhile, its process may be writing.
+        segment_rewrite.clear(self._directory, caches, self._system)
         with self.ids.lock:
             self.ids.forget()  # their index files were removed
         self._heads.leave_receipt(tail)
