@@ -33,8 +33,8 @@ from rbank_es.lab.run_rows import TrialRun
 from rbank_es.lab.statistics import Estimate, interval, mean_of, share_interval
 from rbank_es.lab.trial_units import TrialKey, Unit, by_unit, unit_of
 
-NO_MODEL = {"simulated": "SIMULATED", "scripted": "SCRIPTED"}
-"""Marks of runs in which no model ran, by the fields of their rows; simulated ones are not called scripted too."""
+SCRIPTED = "SCRIPTED"
+"""The mark of runs in which a script stood in for the model."""
 
 
 class MetricResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a report says in numbers.
 
-    marks     SIMULATED, SCRIPTED: the numbers of runs in which no model ran
+    marks     SCRIPTED: the number of runs in which no model ran
     models    of the experiment, by role;  suite  its SHA-256
     files     SHA-256 of the definition, the suite and the environment
     source    SHA-256 of the ontology by which terms were checked; None: they were not
@@ -226,8 +226,8 @@ def _guide(worth: GuideWorth, experiment: Experiment, measures: _Measures) -> Gu
 
 def marks_of(rows: Iterable[TrialRun]) -> dict[str, int]:
     """Return how many runs no model ran in, by their mark."""
-    found = Counter(next((NO_MODEL[name] for name in NO_MODEL if getattr(row, name)), "") for row in rows)
-    return {mark: found[mark] for mark in NO_MODEL.values() if found[mark]}
+    scripted = sum(row.scripted for row in rows)
+    return {SCRIPTED: scripted} if scripted else {}
 
 
 # ---------------------------------------------------------------- metrics

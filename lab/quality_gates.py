@@ -30,8 +30,7 @@ def broken_gates(started: RunStarted, context: ContextBuilt | None, scored: RunJ
 
 def _is_reproducible(started: RunStarted) -> bool:
     named = started.config_digest and started.release and started.suite and started.trial is not None
-    # A simulated run has no settings of an agent: its world and seed are in the experiment's configuration.
-    return bool(named) and (started.simulated or started.settings is not None)
+    return bool(named) and started.settings is not None
 
 
 def _is_observable(started: RunStarted, context: ContextBuilt | None) -> bool:

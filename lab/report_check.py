@@ -340,12 +340,12 @@ def score_differences(folder: Path, data: ExperimentData, source: Source) -> Ite
     """Yield the runs whose answer, compared once more with the right one, gets another score than the recorded one.
 
     A score is an event, so a log that somebody wrote from its beginning to its end may claim any. It needs the source
-    that the agents asked, and no model. Simulated runs are left out, because only their solver knows.
+    that the agents asked, and no model.
     """
     tasks = {task.id: task for task in data.suite.tasks}
     rows: dict[tuple[str, int, int], list[TrialRun]] = {}
     for row in data.rows:
-        if row.score is not None and not row.simulated:
+        if row.score is not None:
             rows.setdefault((row.condition, row.order, row.repetition), []).append(row)
     for trial in data.trials:
         own = rows.get((trial.condition, trial.order, trial.repetition))

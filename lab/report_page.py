@@ -12,11 +12,11 @@ from rbank_es.lab.experiment_results import ConditionResult, Results
 from rbank_es.lab.metrics import METRICS
 from rbank_es.lab.report_chart import curve_chart, interval_chart
 from rbank_es.lab.report_words import (
-    NO_MODEL_WORDS,
     POINTS,
     compared,
     contrast_groups,
     guide_sentences,
+    mark_sentences,
     said_again,
     with_interval,
 )
@@ -59,10 +59,7 @@ def _header(results: Results) -> Html:
     entries = [element("div", element("dt", name), element("dd", value)) for name, value in place.items()]
     return element(
         "header",
-        *(
-            element("p", f"{mark}: in {runs:,} of {count(results.runs, 'run')} {NO_MODEL_WORDS[mark]}.", class_="note")
-            for mark, runs in results.marks.items()
-        ),
+        *(element("p", f"{said}.", class_="note") for said in mark_sentences(results)),
         element("p", "Experiment", class_="kind"),
         element("h1", f"{shorten(results.experiment)}: {shorten(results.title)}"),
         *(

@@ -13,10 +13,12 @@ from rbank_es.lab.statistics import Estimate
 
 POINTS = "points"
 
-NO_MODEL_WORDS = {
-    "SIMULATED": "chance stood in for the agent, so they say nothing about a model",
-    "SCRIPTED": "a script stood in for the model, so they say nothing about one",
-}
+
+def mark_sentences(results: Results) -> Iterator[str]:
+    """Yield in how many runs no model ran, for each mark."""
+    for mark, runs in results.marks.items():
+        of = count(results.runs, "run")
+        yield f"{mark}: in {runs:,} of {of} a script stood in for the model, so they say nothing about one"
 
 
 def with_interval(estimate: Estimate | None, unit: str) -> str:

@@ -109,7 +109,6 @@ class TrialRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     items_in_bank: int
     contamination: tuple[Contamination, ...]
     gates_broken: tuple[Gate, ...]
-    simulated: bool
     scripted: bool
 
     @property
@@ -172,7 +171,7 @@ class _Known:
         verdict, score = _verdict(self._state, run, "learning"), _verdict(self._state, run, "scoring")
         group = self._groups[task.id]
         scores = [one.scored for one in group.rollouts if one.scored is not None]
-        anti_patterns, grounded = _checked(self._log, started, source) if not started.simulated else (None, None)
+        anti_patterns, grounded = _checked(self._log, started, source)
         return TrialRun(
             experiment=trial.experiment,
             condition=trial.condition,
@@ -217,7 +216,6 @@ class _Known:
             items_in_bank=self._log.in_bank[run],
             contamination=contamination_of(self._state, task, events.shown, started.seq),
             gates_broken=broken_gates(started, events.context, self._scoring(run)),
-            simulated=started.simulated,
             scripted=started.scripted,
         )
 

@@ -94,8 +94,6 @@ def record_of(log: TrialLog, rows: Sequence[TrialRun], terms: TrialTerms, where:
                 _require_settings(event, terms, where)
             case _ if started is not None:
                 acts += _acts(event)
-    if all(row.simulated for row in rows):
-        acts.clear()  # the people of a simulation are part of its plan
     ran = {row.task_id for row in rows}
     missing = tuple(task for task in terms.tasks if task not in ran)
     earlier = started.earlier if started is not None else 0

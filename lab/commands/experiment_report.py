@@ -135,10 +135,10 @@ def _source(folder: Path, paths: Sequence[str], stack: ExitStack) -> Source | No
 
 def _print_results(results: Results) -> None:
     from rbank_es.lab.metrics import METRICS
-    from rbank_es.lab.report_words import NO_MODEL_WORDS, compared, said_again, with_interval
+    from rbank_es.lab.report_words import compared, mark_sentences, said_again, with_interval
 
-    for mark, runs in results.marks.items():
-        echo(styled(f"{mark}: in {runs:,} of {count(results.runs, 'run')} {NO_MODEL_WORDS[mark]}", "yellow"))
+    for sentence in mark_sentences(results):
+        echo(styled(sentence, "yellow"))
     echo_heading(f"{safe_line(results.experiment)}: {safe_line(results.title)}")
     known = [name for name in SHOWN if any(each.metrics[name].estimate is not None for each in results.conditions)]
     rows: list[list[Cell]] = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +9,14 @@ import click
 
 from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import writable
-from rbank_es.cli.shared.output import Cell, Progress, echo, echo_command, echo_json, echo_table
+from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table
 from rbank_es.errors import BadInput
-from rbank_es.events.readable_text import count, safe_line
+from rbank_es.events.readable_text import count
 from rbank_es.limits import experiment_limits
 from rbank_es.system.files import write_replacing
 
 if TYPE_CHECKING:
-    from rbank_es.lab.simulated.study import CellResult, Study, StudyResult
+    from rbank_es.lab.simulated.study import CellResult, StudyResult
 
 FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overruled")
 """What is shown of a cell: the mean over its repetitions."""
@@ -28,7 +27,6 @@ FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overru
     "rbank-es experiment simulate poisoned-bank --repeat 2 --where bank=dedup --where checks=0",
     "rbank-es experiment simulate repair --jobs 2 --into repair.json",
     "rbank-es experiment simulate repair --repeat 1 --where 'repair=all checked' --json",
-    "rbank-es experiment simulate poisoned-bank --repeat 2 --where bank=dedup --where false_success=0.5 --folder sim",
 )
 @click.argument("study", type=click.Choice(["poisoned-bank", "repair", "assumptions"]))
 @click.option(
@@ -49,17 +47,12 @@ FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overru
     "--where", "wanted", metavar="FACTOR=VALUE", multiple=True, help="Only conditions with this value. May be repeated."
 )
 @click.option("--into", metavar="FILE", help="Also write the results, by repetition, to a new JSON file.")
-@click.option(
-    "--folder", metavar="DIR", type=click.Path(path_type=Path),
-    help="Live them in real banks, as an experiment in a new folder, for report, check and compare.",
-)  # fmt: skip
 def simulate(
     study: str,
     repeat: int | None,
     jobs: int,
     wanted: tuple[str, ...],
     into: str | None,
-    folder: Path | None,
     as_json: bool,
 ) -> None:
     """Live a study of the SIMULATED learner, which shows nothing about any language model.
@@ -70,8 +63,6 @@ def simulate(
     """
     from rbank_es.lab.simulated.study_run import run_study, study_named
 
-    if folder is not None and (into is not None or jobs > 1):
-        raise BadInput("--folder is simulated in one process and holds its results: leave out --into and --jobs")
     # Now, because a study takes minutes, and its results would be lost.
     target = None if into is None else writable(Path(into))
     if target is not None and target.exists():
@@ -81,9 +72,6 @@ def simulate(
     if not chosen:
         factors = ", ".join(dict.fromkeys(name for cell in known.cells for name in cell.factors))
         raise BadInput(f"no condition of {study} has {' and '.join(wanted)}; the factors are: {factors}")
-    if folder is not None:
-        _simulate_folder(known, chosen, repeat, folder, as_json=as_json)
-        return
     with Progress("simulating") as progress:
         result = run_study(known, repetitions=repeat, only=chosen, jobs=jobs, progress=progress)
     if target is not None:
@@ -94,21 +82,6 @@ def simulate(
         echo_json(result)
     else:
         _print(result)
-
-
-def _simulate_folder(study: Study, chosen: list[str], repeat: int | None, folder: Path, *, as_json: bool) -> None:
-    from rbank_es.lab.simulated.simulated_experiment import simulate_experiment
-    from rbank_es.lab.simulated.study import MARK
-
-    cells = [cell for cell in study.cells if cell.name in chosen]
-    with Progress("simulating trials") as progress:
-        experiment = simulate_experiment(study, cells, repeat or study.repetitions, folder, progress)
-    if as_json:
-        echo_json({"mark": MARK, "folder": str(folder), "trials": experiment.trials})
-        return
-    echo(MARK)
-    echo(f"{count(experiment.trials, 'trial')} in {safe_line(str(folder))}")
-    echo_command(f"experiment report {shlex.quote(str(folder))}")
 
 
 def _fits(factors: dict[str, str | float], wanted: tuple[str, ...]) -> bool:

@@ -1,8 +1,8 @@
-"""The memory of a simulated learner in a real bank: every event by `Bank`, every decision by the bank's own policies.
+"""The memory of a simulated learner: a bank in memory, with every event by `Bank` and every decision by its policies.
 
-A run is recorded as the loop records one, with `simulated` set, and its lessons are found as layer L2 of a context
-finds them. Only the scores by the right answers come last of all, because a review of verdicts would learn from them
-which verdicts are wrong.
+A run is recorded as the loop records one, with `simulated` set. Its lessons are found by the bank's own policy in an
+index in memory, as `what-if` finds them, because read models on disk would make grids of many simulations slow. Tests
+compare sampled simulations with those in banks on disk, to the last digit.
 """
 
 from __future__ import annotations
@@ -18,70 +18,85 @@ from rbank_es.bank.correction import Correction
 from rbank_es.bank.verdict_acts import Ruling
 from rbank_es.bank.verdict_review import doubts_at
 from rbank_es.context.layer_text import LayerText
-from rbank_es.context.procedures import procedures
-from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, Reliance, RunFinished, RunJudged, RunStarted
+from rbank_es.events import (
+    ContextBuilt,
+    Event,
+    MemoriesConsolidated,
+    MemoriesExtracted,
+    MemoriesForgotten,
+    MemoriesRetrieved,
+    Reliance,
+    RunFinished,
+    RunJudged,
+    RunStarted,
+)
 from rbank_es.events.items import Item, Polarity
 from rbank_es.events.run_events import LayerUse
 from rbank_es.lab.simulated.solver import SimulatedOutcome
 from rbank_es.lab.simulated.world import MOVES, SimulatedTask
+from rbank_es.law import State, counted_uses_of, items_of_task
 from rbank_es.law.decisions import append_decided
-from rbank_es.policies import changed, default_policies
+from rbank_es.law.misled_runs import verdict_on
+from rbank_es.policies import Filters, changed, default_policies, retrieval_policy
+from rbank_es.policies.packed_items import pack_items
+from rbank_es.projections.active_items import ActiveItems
 
 SIMULATED = "SIMULATED"
 """The mark of everything that no model and no person did."""
 
-JUDGE, GOLD, EXTRACTOR, PERSON = "simulated", "simulated-gold", "simulated-1", "simulated person"
-_SCORES = 1_000
-"""Scores that are appended at once."""
+JUDGE, EXTRACTOR, PERSON = "simulated", "simulated-1", "simulated person"
 
 Tables = Mapping[str, Mapping[str, Any]]
 """Policies by kind, as `Bank.set_policies` takes them."""
 
 
-NO_FACTS: Mapping[str, Any] = {}
-
-
 class LearnerMemory:
     """The bank of one simulation."""
 
-    def __init__(self, bank: Bank, facts: Mapping[str, Any] = NO_FACTS) -> None:
-        """Take a bank with its policies in force. Close it with the memory.
-
-        `facts` are those that each run of a trial names: fields of `run_started`, such as trial and suite.
-        """
+    def __init__(self, bank: Bank) -> None:
+        """Take a bank with its policies in force. Close it with the memory."""
         self.bank = bank
-        self._facts: dict[str, Any] = {"release": __version__, **facts}
-        self._right: dict[str, bool] = {}
+        self._index = ActiveItems(self._outcomes)
+        self._policy = retrieval_policy(bank.policy_choice("retrieval"))
 
     @classmethod
-    def create(cls, place: str, policies: Tables) -> Self:
-        """Make a bank at a place under the default policies, changed by tables. It isn't synced to disk."""
+    def create(cls, policies: Tables, place: str = "memory:") -> Self:
+        """Make a bank under the default policies, changed by tables."""
         # The studies were made under the first versions; what they say of them must come out again.
         usual = changed(default_policies(), {"consolidation": {"version": 1}})
-        chosen = changed(usual, policies)
-        options: dict[str, Any] = {} if place.startswith("memory:") else {"unsafe_no_sync": True}
-        return cls(Bank.create(place, policies=chosen, purpose=f"{SIMULATED} learner", **options))
+        return cls(Bank.create(place, policies=changed(usual, policies), purpose=f"{SIMULATED} learner"))
 
     def close(self) -> None:
-        """Record the scores and release the bank."""
-        self.record_scores()
+        """Drop the index and release the bank."""
+        self._index.close()
         self.bank.close()
-
-    def record_scores(self) -> None:
-        """Record the scores of all runs by the right answers."""
-        suite = self._facts.get("suite")
-        scores = [_scored(run, right, suite) for run, right in self._right.items()]
-        for start in range(0, len(scores), _SCORES):
-            self.bank.append(scores[start : start + _SCORES])
 
     def found(self, question: str, without_task: str | None = None) -> LayerText:
         """Return the items that a run of this question would be given, without those drawn from runs of a task.
 
         Nothing is recorded.
         """
-        self.bank.project()
-        with self.bank.as_of() as view:
-            return procedures(view, question, without_task=without_task)
+        wanted: dict[Polarity, int] = {"success": self._policy.k_success, "failure": self._policy.k_failure}
+        state = self._state()
+        without = items_of_task(state, without_task) if without_task is not None else frozenset[str]()
+        retrievals = [self._retrieved(question, polarity, k, without) for polarity, k in wanted.items() if k]
+        items = [state.items[hit.id].item for each in retrievals for hit in each.hits]
+        return LayerText(pack_items(items, about=question), tuple(retrievals))
+
+    def _retrieved(self, question: str, polarity: Polarity, k: int, without: frozenset[str]) -> MemoriesRetrieved:
+        filters = Filters(polarity=polarity, without=without, unasked=True)
+        choice = self._policy.choose(question, k, filters, self._index)
+        return MemoriesRetrieved(
+            k=k,
+            polarity=polarity,
+            unasked=True,
+            policy=self._policy.label,
+            hits=choice.hits,
+            withheld=choice.withheld,
+            floor=choice.floor,
+            fallback=choice.fallback,
+            query=question,
+        )
 
     def run(self, task: SimulatedTask, given: LayerText, outcome: SimulatedOutcome, verdict: Polarity) -> None:
         """Record a run, from its beginning to its verdict. Its id is that of its task."""
@@ -95,7 +110,7 @@ class LearnerMemory:
             simulated=True,
             layers=("L2",),
             task=task.question,
-            **self._facts,
+            release=__version__,
         )
         self.bank.append(
             [
@@ -108,7 +123,6 @@ class LearnerMemory:
                 RunJudged(run=run, purpose="learning", verdict=verdict, judge=JUDGE, judge_version="1", kind="lm"),
             ]
         )
-        self._right[run] = outcome.right
 
     def learn(self, run: str, verdict: Polarity, item: Item) -> None:
         """Record the lesson that was drawn from a run under a verdict, with the bank's decision about it."""
@@ -141,11 +155,28 @@ class LearnerMemory:
             return basis.known.active
 
     def _changed(self, events: Iterable[Event] | None) -> None:
-        """Take notice of events that may have changed items; None where any item may have changed."""
+        """Index what events may have changed; None where any item may have changed."""
+        items = self._state().items
+        ids = dict.fromkeys(items) if events is None else _named(events)
+        self._index.update((id, items.get(id)) for id in ids)
+
+    def _state(self) -> State:
+        with self.bank.latest.at(self.bank.position) as basis:
+            return basis.state
+
+    def _outcomes(self, item: str) -> tuple[int, int]:
+        state = self._state()
+        verdicts = [verdict_on(state, run) for run in counted_uses_of(state, item)]
+        return verdicts.count("success"), verdicts.count("failure")
 
 
-def _scored(run: str, right: bool, suite: str | None) -> RunJudged:
-    verdict: Polarity = "success" if right else "failure"
-    return RunJudged(
-        run=run, purpose="scoring", verdict=verdict, judge=GOLD, judge_version="1", kind="gold", suite=suite
-    )
+def _named(events: Iterable[Event]) -> dict[str, None]:
+    """Return the items that decisions and forgetting in a group concern."""
+    named: dict[str, None] = {}
+    for event in events:
+        if isinstance(event, MemoriesConsolidated):
+            for decision in event.decisions:
+                named |= dict.fromkeys((decision.item, *decision.targets))
+        elif isinstance(event, MemoriesForgotten):
+            named |= dict.fromkeys(event.ids)
+    return named

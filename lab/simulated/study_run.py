@@ -16,8 +16,7 @@ from typing import Any
 from rbank_es import __version__
 from rbank_es.errors import BadInput
 from rbank_es.lab.simulated import poisoned_bank, repair, swept_assumptions
-from rbank_es.lab.simulated.learner_memory import Tables
-from rbank_es.lab.simulated.memory_mirror import MirrorMemory
+from rbank_es.lab.simulated.learner_memory import LearnerMemory
 from rbank_es.lab.simulated.simulation import Simulation, SimulationPlan, simulate
 from rbank_es.lab.simulated.study import MARK, CellResult, Study, StudyCell, StudyResult
 from rbank_es.lab.simulated.world import Assumptions, World
@@ -79,9 +78,8 @@ def run_study(
 
 
 def simulate_in_memory(assumptions: Assumptions, plan: SimulationPlan, repetition: int) -> Simulation:
-    """Simulate a plan in the world of a repetition, in the mirror in memory."""
-    policies: Tables = plan.policies
-    return simulate(World(assumptions, repetition), plan, lambda: MirrorMemory.begin(policies))
+    """Simulate a plan in the world of a repetition."""
+    return simulate(World(assumptions, repetition), plan, lambda: LearnerMemory.create(plan.policies))
 
 
 def _simulated(plans: list[tuple[Assumptions, SimulationPlan]], count: int, jobs: int) -> Iterator[Simulation]:

@@ -99,11 +99,10 @@ class SimulatedTask(Struct, frozen=True, kw_only=True):
 
 
 class World:
-    """The families and tasks of one world, the tasks in one order. `tasks` are learned from, `unseen` never."""
+    """The families and tasks of one world. `tasks` are learned from, in their order, `unseen` never."""
 
-    def __init__(self, assumptions: Assumptions, number: int = 0, order: int = 0) -> None:
-        """Draw the world of a number, with its tasks in the order of a number. Raises `BadInput` where an
-        assumption is out of its range, or two contradict each other."""
+    def __init__(self, assumptions: Assumptions, number: int = 0) -> None:
+        """Draw the world of a number. Raises `BadInput` where an assumption is out of its range, or two contradict."""
         try:
             # Not before: a struct that Python makes is not checked.
             msgspec.convert(msgspec.to_builtins(assumptions), Assumptions)
@@ -111,18 +110,18 @@ class World:
             raise BadInput(f"the simulated world can't be: {error}") from None
         if assumptions.easiest < assumptions.hardest:
             raise BadInput("the easiest family is harder than the hardest; exchange `easiest` and `hardest`")
-        self.assumptions, self.number, self.order = assumptions, number, order
+        self.assumptions, self.number = assumptions, number
         self.families = self._families()
         count = assumptions.families
         learned = [self._task(index % count, index // count) for index in range(assumptions.tasks)]
-        self.tasks = tuple(sorted(learned, key=lambda task: draw("order", number, order, task.id)))
+        self.tasks = tuple(sorted(learned, key=lambda task: draw("order", *self.key, task.id)))
         unseen = range(assumptions.unseen)
         self.unseen = tuple(self._task(family, index, "u") for family in range(count) for index in unseen)
 
     @cached_property
     def key(self) -> tuple[int, int]:
-        """The world and the order, with which the keys of random numbers begin."""
-        return self.number, self.order
+        """The beginning of the keys of random numbers: the world, and the order of its tasks, of which each has one."""
+        return self.number, 0
 
     def own_word(self, family: int, index: int) -> str:
         """Return a word of a family."""
