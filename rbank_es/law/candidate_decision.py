@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from rbank_es.events import Decision
 from rbank_es.law.bank_state import BIRTHS, ItemRecord, Pair, PairState, Proposal
-from rbank_es.law.consolidation import REJECTED, Append, ConsolidationPolicy
-from rbank_es.law.consolidation_2 import NEAR_REJECTED
+from rbank_es.law.consolidation import NEAR_REJECTED, REJECTED, Append, ConsolidationPolicy
 from rbank_es.law.known_items import KnownItems, is_written
 from rbank_es.law.validity import WitnessFacts, witnesses_of
 

@@ -48,6 +48,8 @@ NEW = "new"
 REJECTED = "rejected"
 WITHDRAWN = "withdrawn"
 SUPERSEDED = "superseded"
+SAME = "same"
+NEAR_REJECTED = "near-rejected"
 CONTRADICTS = "contradicts"
 PROPOSED = "proposed"
 
@@ -111,15 +113,25 @@ class ConsolidationPolicy(Policy, frozen=True, kw_only=True):
         made = partial(Decision, candidate=index, item=candidate.id)
         entry = known.entry(candidate.id)
         state = None if entry is None else entry.state
-        if state == "rejected" or self.bar(candidate, known, written=written) is not None:
+        bar = None if state == "rejected" else self.bar(candidate, known, written=written)
+        if state == "rejected" or (bar is not None and bar.outright):
             return made(action="discard", reason=REJECTED)
         if state in ("active", "pending"):
-            return made(action="skip", targets=(candidate.id,), reason=SAME_ID)
+            held = bar is not None and state == "pending"
+            return made(action="skip", targets=(candidate.id,), reason=SAME_ID, pending=held)
         if state == "withdrawn":
             return made(action="discard", reason=WITHDRAWN)
         if (heir := find_heir(entry, known)) is not None:
             return made(action="skip", targets=(heir,), reason=SUPERSEDED)
-        return self.settle(made, candidate, known, proposal)
+        if bar is None:
+            return self.settle(made, candidate, known, proposal)
+        if (twin := self.twin(candidate, known)) is not None:
+            return made(action="skip", targets=(twin.id,), reason=SAME)
+        return made(action="add", targets=(bar.item,), reason=NEAR_REJECTED, pending=True)
+
+    def twin(self, candidate: Item, known: KnownItems) -> Item | None:
+        """Return the active item that a candidate supports, because it states the same; or None."""
+        return None
 
     def settle(
         self, made: Callable[..., Decision], candidate: Item, known: KnownItems, proposal: Proposal | None

@@ -1,7 +1,7 @@
 """Consolidation policies by likeness, the second versions: a candidate supports an item, or is barred, only if it
 states the same; what is merely near is kept beside it, or waits for a person. See `likeness`.
 
-The first of these that fits:
+The first of these that fits, as `ConsolidationPolicy.decide` asks in turn:
 
     discard  rejected       somebody rejected this id, or an item that states the same: of any source, of the same
                             polarity, in the same domain or where either has none
@@ -24,7 +24,6 @@ The first of these that fits:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import ClassVar
 
 from rbank_es.events import Decision
@@ -33,24 +32,18 @@ from rbank_es.law.bank_state import Proposal
 from rbank_es.law.consolidation import (
     CONTRADICTS,
     NEW,
-    REJECTED,
-    SAME_ID,
-    SUPERSEDED,
-    WITHDRAWN,
+    SAME,
     Bar,
     ConsolidationPolicy,
     TargetsMax,
     as_proposed,
-    find_heir,
 )
 from rbank_es.law.exchanged_facts import corrects
 from rbank_es.law.known_items import KnownItems, Peer, bar_id
 from rbank_es.law.likeness import LINK_MIN, clears, content_of, facts_of, is_same, negates, token_set
 from rbank_es.law.rare_words import TOKENS
 
-SAME = "same"
 NEAR = "near"
-NEAR_REJECTED = "near-rejected"
 
 
 class AppendV2(ConsolidationPolicy, frozen=True, kw_only=True):
@@ -73,39 +66,6 @@ class AppendV2(ConsolidationPolicy, frozen=True, kw_only=True):
             cleared = corrected or _is_cleared(candidate, facts, old, known)
             if not cleared:
                 return Bar(bar_id(old.item), outright=False)
-        return None
-
-    def decide(
-        self,
-        index: int,
-        candidate: Item,
-        known: KnownItems,
-        proposal: Proposal | None = None,
-        *,
-        written: bool = False,
-    ) -> Decision:
-        """Return the decision about a candidate, as the first versions' `decide`."""
-        made = partial(Decision, candidate=index, item=candidate.id)
-        entry = known.entry(candidate.id)
-        state = None if entry is None else entry.state
-        bar = None if state == "rejected" else self.bar(candidate, known, written=written)
-        if state == "rejected" or (bar is not None and bar.outright):
-            return made(action="discard", reason=REJECTED)
-        if state in ("active", "pending"):
-            held = bar is not None and state == "pending"
-            return made(action="skip", targets=(candidate.id,), reason=SAME_ID, pending=held)
-        if state == "withdrawn":
-            return made(action="discard", reason=WITHDRAWN)
-        if (heir := find_heir(entry, known)) is not None:
-            return made(action="skip", targets=(heir,), reason=SUPERSEDED)
-        if bar is None:
-            return self.settle(made, candidate, known, proposal)
-        if (twin := self.twin(candidate, known)) is not None:
-            return made(action="skip", targets=(twin.id,), reason=SAME)
-        return made(action="add", targets=(bar.item,), reason=NEAR_REJECTED, pending=True)
-
-    def twin(self, candidate: Item, known: KnownItems) -> Item | None:
-        """Return the active item that a candidate supports, because it states the same; or None."""
         return None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -153,6 +154,10 @@ Kind = tuple[str, str, str]
 """What must be equal of a candidate and an item that it may repeat: source, polarity, domain (empty for none)."""
 
 
+Group = Literal["peers", "bars", "corrections"]
+"""Items that candidates are compared with: peers by kind; rejected words, and what people stand for, by polarity."""
+
+
 def kind_of(item: Item) -> Kind:
     """Return the kind of a candidate."""
     return (item.src, item.polarity, item.domain or "")
@@ -165,9 +170,7 @@ class KnownItems:
     def __init__(self, below: KnownItems | None = None) -> None:
         self._below = below
         self._entries: dict[str, ItemState] = {}
-        self._peers: dict[Kind, Peers] = {}
-        self._bars: dict[str, Peers] = {}
-        self._corrections: dict[str, Peers] = {}
+        self._groups: dict[tuple[Group, Kind | str], Peers] = {}
         self._barred: dict[str, list[tuple[str, str]]] = {}
         self.active: int = 0 if below is None else below.active
         """The number of active items that agents are given."""
@@ -193,27 +196,27 @@ class KnownItems:
             if (old is not None and old.state == "rejected") or new.state == "rejected":
                 self._bar(state, new)
             if stands_for(state, new, upto):
-                self._corrections_of(new.item.polarity).add(new.item, (new.rank, id))
+                self._group("corrections", new.item.polarity).add(new.item, (new.rank, id))
             elif old is not None:
-                self._corrections_of(old.item.polarity).drop(id)
+                self._group("corrections", old.item.polarity).drop(id)
             self.active += counts_for_agents(new) - counts_for_agents(old)
 
     def _place(self, old: ItemState | None, new: ItemState) -> None:
         """Compare with an item from here on, in every domain that it has, or compare with it no more."""
         before, after = kinds_of(old), kinds_of(new)
         for kind in before - after:
-            self._peers_of(kind).drop(new.item.id)
+            self._group("peers", kind).drop(new.item.id)
         for kind in after:
-            self._peers_of(kind).add(new.item, (new.rank, new.item.id))
+            self._group("peers", kind).add(new.item, (new.rank, new.item.id))
 
     def _bar(self, state: State, entry: ItemState) -> None:
         """Bar the words that stood under a rejected id when it was rejected, or lift that."""
         id = entry.item.id
         for polarity, name in self.barred(id):
-            self._bars_of(polarity).drop(name)
+            self._group("bars", polarity).drop(name)
         self._barred[id] = []
         for bar in barred_words(state, entry):
-            self._bars_of(bar.item.polarity).add(bar.item, bar.order)
+            self._group("bars", bar.item.polarity).add(bar.item, bar.order)
             self._barred[id].append((bar.item.polarity, bar.item.id))
 
     def barred(self, id: str) -> Sequence[tuple[str, str]]:
@@ -223,36 +226,25 @@ class KnownItems:
 
     def peers(self, candidate: Item) -> Peers:
         """Return the items with which a candidate is compared: those of its source, polarity and domain."""
-        return self._peers_of(kind_of(candidate))
+        return self._group("peers", kind_of(candidate))
 
     def bars(self, candidate: Item) -> Peers:
         """Return the rejected words of a candidate's polarity."""
-        return self._bars_of(candidate.polarity)
+        return self._group("bars", candidate.polarity)
 
     def corrections(self, candidate: Item) -> Peers:
         """Return the active items of a candidate's polarity that a person gave, admitted or restored."""
-        return self._corrections_of(candidate.polarity)
+        return self._group("corrections", candidate.polarity)
 
-    def _corrections_of(self, polarity: str) -> Peers:
-        found = self._corrections.get(polarity)
+    def _group(self, group: Group, key: Kind | str) -> Peers:
+        found = self._groups.get((group, key))
         if found is None:
-            below = self._below._corrections_of(polarity) if self._below is not None else None
-            found = self._corrections[polarity] = Peers(below)
+            found = self._groups[group, key] = self._made(group, key)
         return found
 
-    def _peers_of(self, kind: Kind) -> Peers:
-        found = self._peers.get(kind)
-        if found is None:
-            below = self._below._peers_of(kind) if self._below is not None else None
-            found = self._peers[kind] = Peers(below)
-        return found
-
-    def _bars_of(self, polarity: str) -> Peers:
-        found = self._bars.get(polarity)
-        if found is None:
-            below = self._below._bars_of(polarity) if self._below is not None else None
-            found = self._bars[polarity] = Peers(below)
-        return found
+    def _made(self, group: Group, key: Kind | str) -> Peers:
+        """Return a group when it is first asked for: a layer above that of the items below."""
+        return Peers(self._below._group(group, key) if self._below is not None else None)
 
 
 def stands_for(state: State, entry: ItemState, upto: int = LATEST[0]) -> bool:

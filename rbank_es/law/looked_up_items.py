@@ -13,6 +13,7 @@ from typing import Protocol
 from rbank_es.events.items import Item
 from rbank_es.law.bank_state import ItemState, State
 from rbank_es.law.known_items import (
+    Group,
     Kind,
     KnownItems,
     Peer,
@@ -132,35 +133,25 @@ class _LookedUpItems(KnownItems):
         """Return an item as it is, None if it is unknown."""
         return self._items.get(id)
 
-    def _peers_of(self, kind: Kind) -> Peers:
-        if kind not in self._peers:
-            self._peers[kind] = self._looked_up(lambda entry: kind in kinds_of(entry))
-        return self._peers[kind]
+    def _made(self, group: Group, key: Kind | str) -> Peers:
+        if group == "bars":
+            return LookedUpPeers(self._index, self._rejected, lambda id: self._bars_of(id, key))
+        return LookedUpPeers(self._index, self._ids, lambda id: self._held(id, group, key))
 
-    def _corrections_of(self, polarity: str) -> Peers:
-        if polarity not in self._corrections:
+    def _bars_of(self, id: str, polarity: Kind | str) -> Iterator[Peer]:
+        return (bar for bar in self._rejected.get(id, ()) if bar.item.polarity == polarity)
+
+    def _held(self, id: str, group: Group, key: Kind | str) -> Iterator[Peer]:
+        entry = self._items.get(id)
+        if entry is None:
+            return
+        if group == "peers":
+            holds = key in kinds_of(entry)
+        else:
             # By the state as it is then: who stands for an item changes with the item, which a layer above then has.
-            self._corrections[polarity] = self._looked_up(
-                lambda entry: entry.item.polarity == polarity and stands_for(self._state, entry)
-            )
-        return self._corrections[polarity]
-
-    def _looked_up(self, holds: Callable[[ItemState], bool]) -> Peers:
-        def find(id: str) -> Iterator[Peer]:
-            entry = self._items.get(id)
-            if entry is not None and holds(entry):
-                yield Peer(entry.item, (entry.rank, id))
-
-        return LookedUpPeers(self._index, self._ids, find)
-
-    def _bars_of(self, polarity: str) -> Peers:
-        if polarity not in self._bars:
-
-            def find(id: str) -> Iterator[Peer]:
-                return (bar for bar in self._rejected.get(id, ()) if bar.item.polarity == polarity)
-
-            self._bars[polarity] = LookedUpPeers(self._index, self._rejected, find)
-        return self._bars[polarity]
+            holds = entry.item.polarity == key and stands_for(self._state, entry)
+        if holds:
+            yield Peer(entry.item, (entry.rank, id))
 
 
 def known_by(index: StatementIndex, state: State) -> KnownItems:

@@ -14,14 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from rbank_es import limits
 
-JSON, XML = "application/sparql-results+json", "application/sparql-results+xml"
+JSON = "application/sparql-results+json"
 ROW = b'{"x":{"type":"literal","value":"one"}}'
 HEAD = b'{"head":{"vars":["x"]},"results":{"bindings":['
 GOOD = HEAD + ROW + b"]}}"
-GOOD_XML = (
-    b'<?xml version="1.0"?><sparql xmlns="http://www.w3.org/2005/sparql-results#"><head><variable name="x"/></head>'
-    b"<results><result><binding name='x'><literal>one</literal></binding></result></results></sparql>"
-)
 
 
 class Asked(NamedTuple):

@@ -1,14 +1,14 @@
 """Bodies of OpenTelemetry's protocol, JSON or protobuf, as plain spans and logs; each that is broken is refused alone.
 
-Ids are hexadecimal in JSON; some tools write base64, as protobuf's own JSON has them, and both are read.
+Ids are hexadecimal in JSON; some tools write base64, as protobuf's own JSON has them, and both are read. So protobuf is
+read as its own JSON.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from rbank_es.limits.otlp_limits import OTLP_DEPTH
 Signal = Literal["traces", "logs"]
 _PARTS = {"traces": ("resourceSpans", "scopeSpans", "spans"), "logs": ("resourceLogs", "scopeLogs", "logRecords")}
 _TRACE_DIGITS, _SPAN_DIGITS = 32, 16
-_NO_PARENT = (None, "", "0" * _SPAN_DIGITS)
+_NO_PARENT = (None, "", "0" * _SPAN_DIGITS, base64.b64encode(bytes(_SPAN_DIGITS // 2)).decode())
 _REMOTE = 0x200
 """The flag of a span whose parent is in another process."""
 
@@ -191,17 +191,12 @@ def _hex(given: Any, digits: int) -> str:
     """Return an id in hexadecimal. Raises ValueError for one that is none."""
     text = given if isinstance(given, str) else ""
     try:
-        if len(text) != digits:
-            text = base64.b64decode(text, validate=True).hex()
-        return _checked(bytes.fromhex(text), digits)
-    except (binascii.Error, ValueError):
-        kind = "traceId" if digits == _TRACE_DIGITS else "spanId or parentSpanId"
-        raise ValueError(f"a {kind} is no {digits} hexadecimal digits, or all are 0") from None
-
-
-def _checked(id: bytes, digits: int) -> str:
+        id = bytes.fromhex(text) if len(text) == digits else base64.b64decode(text, validate=True)
+    except ValueError:
+        id = b""
     if len(id) * 2 != digits or not any(id):
-        raise ValueError(f"an id has {len(id)} bytes, expected {digits // 2}, and not all 0")
+        kind = "traceId" if digits == _TRACE_DIGITS else "spanId or parentSpanId"
+        raise ValueError(f"a {kind} is no {digits} hexadecimal digits, or all are 0")
     return id.hex()
 
 
@@ -218,70 +213,12 @@ def load_protobuf() -> dict[Signal, Any]:
 
 def body_of_protobuf(data: bytes, signal: Signal) -> SentBody:
     """Return the spans of a protobuf body. Raises `BadInput` where it is none."""
+    from google.protobuf.json_format import MessageToDict
+
     request = load_protobuf()[signal]
     try:
-        sent = request.FromString(data)
+        document = MessageToDict(request.FromString(data))
     # The library's error, which is a ValueError in none of its versions, nor the same class in all.
     except Exception as error:
         raise BadInput(f"the body is no protobuf of {signal}: {error}") from None
-    if signal == "traces":
-        found = ((outer.resource, scope.spans) for outer in sent.resource_spans for scope in outer.scope_spans)
-    else:
-        found = ((outer.resource, scope.log_records) for outer in sent.resource_logs for scope in outer.scope_logs)
-    body = SentBody()
-    read = _sent_message if signal == "traces" else _logged_message
-    for resource, messages in found:
-        facts = _pairs(resource.attributes)
-        for message in messages:
-            try:
-                body.spans.append(read(message, facts))
-            except ValueError as error:
-                body.refuse(str(error))
-    return body
-
-
-def _sent_message(span: Any, resource: dict[str, Any]) -> SentSpan:
-    return SentSpan(
-        trace=_checked(span.trace_id, _TRACE_DIGITS),
-        span=_checked(span.span_id, _SPAN_DIGITS),
-        parent=_checked(span.parent_span_id, _SPAN_DIGITS) if any(span.parent_span_id) else "",
-        remote=bool(span.flags & _REMOTE),
-        name=span.name,
-        began_ns=span.start_time_unix_nano,
-        ended_ns=span.end_time_unix_nano,
-        attributes=_pairs(span.attributes),
-        resource=resource,
-        events=tuple(TimedEvent(each.name, _pairs(each.attributes)) for each in span.events),
-        is_error=span.status.code == 2,
-        message=span.status.message,
-        dropped=span.dropped_attributes_count,
-    )
-
-
-def _logged_message(log: Any, resource: dict[str, Any]) -> SentSpan:
-    attributes = _pairs(log.attributes)
-    at = log.time_unix_nano or log.observed_time_unix_nano
-    return SentSpan(
-        trace=_checked(log.trace_id, _TRACE_DIGITS),
-        span=_checked(log.span_id, _SPAN_DIGITS),
-        event=log.event_name or str(attributes.get("event.name") or ""),
-        began_ns=at,
-        ended_ns=at,
-        attributes=attributes,
-        resource=resource,
-    )
-
-
-def _pairs(given: Iterable[Any], depth: int = OTLP_DEPTH) -> dict[str, Any]:
-    return {each.key: _of_message(each.value, depth) for each in given}
-
-
-def _of_message(value: Any, depth: int) -> Any:
-    kind = value.WhichOneof("value")
-    if kind in ("string_value", "bool_value", "int_value", "double_value"):
-        return getattr(value, kind)
-    if depth == 0 or kind is None:
-        return None
-    if kind == "array_value":
-        return [_of_message(each, depth - 1) for each in value.array_value.values]
-    return _pairs(value.kvlist_value.values, depth - 1) if kind == "kvlist_value" else None
+    return body_of_document(document, signal)

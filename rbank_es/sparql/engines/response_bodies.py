@@ -1,4 +1,4 @@
-"""Bodies of answers in JSON, XML, N-Triples and Turtle, read as they come in, piece by piece.
+"""Bodies of answers in JSON, N-Triples and Turtle, read as they come in, piece by piece.
 
 A body that the endpoint ended must be whole, because endpoints were seen to stop at their own time limit amid an answer
 with status 200. A body that this client truncated gives the rows before the cut.
@@ -9,21 +9,18 @@ from __future__ import annotations
 import codecs
 import json
 import re
-import xml.etree.ElementTree as ET
 from contextlib import suppress
 from typing import Any, Literal, Protocol
 
 from rbank_es import limits
 from rbank_es.sparql.results import (
     TRIPLE,
-    Cell,
     Form,
     NotResults,
     ResultContent,
     Row,
     cell_of_term,
     content_of_json,
-    literal,
     rows_of,
 )
 
@@ -124,107 +121,6 @@ class JsonBody:
         self._rest = self._rest[place:]
 
 
-class XmlBody:
-    """SPARQL Query Results XML. A document type is refused, because its entities can grow without end."""
-
-    def __init__(self) -> None:
-        self._target = _Target()
-        self._parser = ET.XMLParser(target=self._target)
-
-    @property
-    def whole_rows(self) -> int:
-        """Results that have come in."""
-        return len(self._target.rows)
-
-    def feed(self, data: bytes) -> None:
-        """Take the next piece."""
-        try:
-            self._parser.feed(data)
-        except (ET.ParseError, ValueError, LookupError) as error:
-            raise _as_not_results(error) from None
-
-    def finish(self) -> ResultContent:
-        """Return everything, where the body ended by itself."""
-        try:
-            self._parser.close()
-        except (ET.ParseError, ValueError, LookupError) as error:
-            raise _as_not_results(error) from None
-        if self._target.boolean is None and not self._target.has_results:
-            raise NotResults("neither results nor a boolean are in it", complete=True)
-        return ResultContent(tuple(self._target.variables), tuple(self._target.rows), self._target.boolean)
-
-    def part(self) -> ResultContent:
-        """Return the rows that came in whole, where the body was cut."""
-        return ResultContent(tuple(self._target.variables), tuple(self._target.rows))
-
-
-def _as_not_results(error: Exception) -> NotResults:
-    return error if isinstance(error, NotResults) else NotResults(str(error))
-
-
-class _Target:
-    """The target of an XML parser that takes a results document's elements and keeps no tree."""
-
-    def __init__(self) -> None:
-        self.variables: list[str] = []
-        self.rows: list[Row] = []
-        self.boolean: bool | None = None
-        self.has_results = False
-        self._begun = False
-        self._name = ""
-        self._row: dict[str, Cell] = {}
-        self._attributes: dict[str, str] = {}
-        self._text: list[str] | None = None
-
-    def doctype(self, name: str, public: str | None, system: str | None) -> None:
-        raise NotResults("it has a document type, as HTML has", complete=True)
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        element = _local_name(tag)
-        if not self._begun and element != "sparql":
-            raise NotResults(f"it is a document of <{element[: limits.GIVEN_WORD_CHARS]}>", complete=True)
-        self._begun = True
-        if element == "variable":
-            self.variables.append(attributes.get("name", ""))
-        elif element == "results":
-            self.has_results = True
-        elif element == "binding":
-            self._name = attributes.get("name", "")
-        elif element in ("uri", "bnode", "literal", "boolean"):
-            self._attributes, self._text = attributes, []
-        elif element == "triple":
-            raise NotResults("it quotes triples, which is read in JSON only", complete=True)
-
-    def data(self, text: str) -> None:
-        if self._text is not None:
-            self._text.append(text)
-
-    def end(self, tag: str) -> None:
-        element = _local_name(tag)
-        if element == "result":
-            self.rows.append(tuple(self._row.get(name) for name in self.variables))
-            self._row = {}
-        elif self._text is not None and element in ("uri", "bnode", "literal", "boolean"):
-            self._value(element, "".join(self._text))
-            self._text = None
-
-    def close(self) -> None:
-        """End the document, as the parser's protocol asks."""
-
-    def _value(self, element: str, text: str) -> None:
-        if element == "boolean":
-            self.boolean = text.strip() == "true"
-        elif element == "literal":
-            lang = self._attributes.get("{http://www.w3.org/XML/1998/namespace}lang", "")
-            self._row[self._name] = literal(text, lang, self._attributes.get("datatype", ""))
-        else:
-            self._row[self._name] = Cell("iri" if element == "uri" else "bnode", text)
-
-
-def _local_name(tag: str) -> str:
-    return tag.rpartition("}")[2]
-
-
 class TriplesBody:
     """N-Triples, or Turtle; the triples of a graph, each once."""
 
@@ -275,21 +171,20 @@ class TriplesBody:
             rows[tuple(map(cell_of_term, (quad.subject, quad.predicate, quad.object)))] = None
 
 
-RESULTS_JSON, RESULTS_XML = "application/sparql-results+json", "application/sparql-results+xml"
+RESULTS_JSON = "application/sparql-results+json"
 N_TRIPLES, TURTLE = "application/n-triples", "text/turtle"
 
 BEGINNING_BYTES = 16
 """The beginning of a body that tells HTML from everything else."""
 
 _HTML = (b"<!doctype", b"<html", b"<head", b"<body", b"<?xml")
-_RESULTS = (RESULTS_JSON, RESULTS_XML)
 _UNNAMED = ("", "text/plain", "application/octet-stream")
 
 
 def accepted(form: Form) -> str:
-    """Return the header `Accept` for a form. JSON and N-Triples come first: cut short, neither can seem whole."""
+    """Return the header `Accept` for a form. N-Triples come before Turtle: cut short, they can't seem whole."""
     if form in ("select", "ask"):
-        return f"{RESULTS_JSON}, {RESULTS_XML};q=0.5"
+        return RESULTS_JSON
     return f"{N_TRIPLES}, {TURTLE};q=0.8"
 
 
@@ -340,9 +235,9 @@ class AnswerBody:
     def _results(self, beginning: bytes) -> Body:
         if beginning.startswith(b"{"):
             return JsonBody()
-        if beginning.startswith(b"<") and self._media != "text/html":
-            return XmlBody()
-        if beginning and self._media not in _RESULTS:
+        if beginning.startswith(b"<"):
+            raise NotResults("it is XML or HTML, not JSON", complete=True)
+        if beginning and self._media != RESULTS_JSON:
             raise NotResults(self._otherwise(), complete=True)
         raise NotResults("it is empty" if not beginning else "it is no results document")
 

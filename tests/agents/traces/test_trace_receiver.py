@@ -197,7 +197,9 @@ def test_what_is_refused_for_good_is_counted_in_the_response(there: Receiving) -
     sent.resource_spans[0].scope_spans[0].spans[0].trace_id = b"short"
     reply = there.post(sent.SerializeToString(), content_type="application/x-protobuf")
     answer = ExportTraceServiceResponse.FromString(reply.body)
-    assert answer.partial_success.rejected_spans == 1 and "5 bytes" in answer.partial_success.error_message
+    assert (
+        answer.partial_success.rejected_spans == 1 and "32 hexadecimal digits" in answer.partial_success.error_message
+    )
 
 
 def test_a_sender_that_goes_away_leaves_the_server_to_others(there: Receiving) -> None:
