@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rbank_es import limits
 from rbank_es.answers.overview import StateCount
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.events import (
     BankCreated,
@@ -28,6 +28,7 @@ from rbank_es.events import (
 from rbank_es.events.event import text_of
 from rbank_es.events.readable_text import count
 from rbank_es.limits import answer_limits
+from rbank_es.system.text_cuts import cut_words
 
 if TYPE_CHECKING:
     from rbank_es.bank.bank_access import OpenBank
@@ -138,7 +139,7 @@ def find_about(reader: BankReader, question: BankQuestion) -> About:
         position=reader.position,
         command=reader.command,
         bank_id=bank.id,
-        purpose=shortened(_purpose(bank, head), answer_limits.PURPOSE_CHARS),
+        purpose=_purpose(bank, head),
         forked_from=forked_from(bank, head),
         head_position=head,
         head_digest=bank.head(head).digest,
@@ -162,7 +163,8 @@ def find_about(reader: BankReader, question: BankQuestion) -> About:
 def _purpose(bank: OpenBank, head: int) -> str | None:
     # An empty bank has no position 1.
     first = next(bank.events(point=min(1, head)), None)
-    return bank.text(first.purpose) if isinstance(first, BankCreated) else None
+    said = bank.text(first.purpose) if isinstance(first, BankCreated) else None
+    return said and cut_words(said, answer_limits.PURPOSE_CHARS)
 
 
 def forked_from(bank: OpenBank, position: int) -> str | None:
@@ -215,7 +217,7 @@ def binned(positions: Iterable[int | None], head: int) -> tuple[int, ...]:
 
 def notable_mark(event: Event) -> NotableEvent:
     """Return a notable event: position, type, time, and what it did in a few words."""
-    text = shortened(_words(event), answer_limits.NOTABLE_CHARS) or ""
+    text = cut_words(_words(event), answer_limits.NOTABLE_CHARS)
     return NotableEvent(seq=event.seq, recorded_at=event.at, type=type_of(event), text=text)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 
 from msgspec import Meta, Struct, structs
 
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankQuestion, QuestionKind
 from rbank_es.bank.bank_difference import Difference, ItemDifference, RunDifference, compared, difference_as, facts_at
 from rbank_es.bank.branches import CommonHistory, common_history
@@ -97,9 +97,6 @@ class DifferenceQuestion(BankQuestion, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=answer_limits.ANSWER_ROWS_MOST)] | None,
         Meta(description="Items and runs at most, those first that changed their state or verdict last; null: all."),
     ] = None
-    chars: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each title and task at most; null: whole.")
-    ] = None
 
 
 def find_difference(reader: BankReader, question: DifferenceQuestion) -> BankDifference:
@@ -107,7 +104,7 @@ def find_difference(reader: BankReader, question: DifferenceQuestion) -> BankDif
     bank = reader.bank
     with bank.as_of(bank.resolve(question.since)) as earlier:
         before = BankReader(earlier, reader.name, bank=bank, bounds=reader.bounds)
-        found = between(before, reader, question.chars)
+        found = between(before, reader)
     if question.states:
         items, runs = filter(_is_in_state, found.items), filter(_is_judged_again, found.runs)
         found = structs.replace(found, items=tuple(items), runs=tuple(runs))
@@ -115,14 +112,14 @@ def find_difference(reader: BankReader, question: DifferenceQuestion) -> BankDif
     return structs.replace(found, items=found.items[:most], runs=found.runs[:most])
 
 
-def between(before: BankReader, after: BankReader, chars: int | None = None) -> BankDifference:
+def between(before: BankReader, after: BankReader) -> BankDifference:
     """Return what changed from a bank as of a position to another one, what changed last first."""
     found = compared(after.name, facts_at(before.view), facts_at(after.view))
     same = before.bank.place == after.bank.place
     states, verdicts = (after.view.changed_states, after.view.changed_verdicts) if same else (None, None)
     items = {row[0]: row[-1] for row in states(before.position)} if states else {}
     runs = {row[0]: row[-1] for row in verdicts(before.position)} if verdicts else {}
-    tasks, chars = after.tasks([each.run for each in found.runs]), after.chars(chars)
+    tasks = after.tasks([each.run for each in found.runs])
     return difference_as(
         BankDifference,
         structs.replace(
@@ -130,7 +127,7 @@ def between(before: BankReader, after: BankReader, chars: int | None = None) -> 
             items=_latest(
                 ItemSince(
                     id=each.id,
-                    title=shortened(each.title, chars) or "",
+                    title=each.title,
                     before=each.before,
                     after=each.after,
                     changed_seq=items.get(each.id),
@@ -142,7 +139,7 @@ def between(before: BankReader, after: BankReader, chars: int | None = None) -> 
                     run=each.run,
                     before=each.before,
                     after=each.after,
-                    task=shortened(tasks.get(each.run), chars),
+                    task=tasks.get(each.run),
                     changed_seq=runs.get(each.run),
                 )
                 for each in found.runs

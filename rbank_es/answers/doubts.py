@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from rbank_es import limits
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.verdict_error import Doubt, JudgeRecord
 from rbank_es.bank.verdict_review import OPPOSITE, DoubtfulVerdict, Stake, doubts_at, minutes_to_check, within
@@ -94,31 +94,30 @@ def find_doubts(reader: BankReader, question: DoubtsQuestion) -> Doubts:
 
 
 def _row(reader: BankReader, each: DoubtfulVerdict) -> DoubtRow:
-    run, chars = reader.view.run(each.run) or {}, reader.bounds.chars
+    run = reader.view.run(each.run) or {}
     judgment = reader.bank.event_at(each.seq, resolve=True)
     assert isinstance(judgment, RunJudged | JudgmentOverruled)
     reason, names = text_of(judgment.reason), [reader.command, each.run]
     texts: dict[str, Any] = {name: run.get(name) for name in RUN_TEXTS}
-    shown: dict[str, Any] = {name: shortened(text, chars) for name, text in texts.items()}
     named = {id: reader.view.item(id) or {} for id in each.stake.items[: limits.IDS_NAMED]}
     return DoubtRow(
-        **shown,
+        **texts,
         run=each.run,
         verdict=each.verdict,
         judge=each.judge,
         kind=each.kind,
         judged_seq=each.seq,
-        reason=shortened(reason, chars) or "",
+        reason=reason,
         probability=round(each.doubt.probability, 4),
         judge_error=round(each.doubt.error, 4),
         checked=each.doubt.record.checked,
         wrong=each.doubt.record.wrong,
-        because=tuple(shortened(each, chars) or "" for each in _because(each.doubt)),
+        because=tuple(_because(each.doubt)),
         loss=round(each.loss, 4),
         weight=round(each.stake.weight, 4),
         takes_out=_consequence(each.stake),
         stake_total=len(each.stake.items),
-        stake=tuple(StakeItem(id=id, title=shortened(row.get("title"), chars) or "") for id, row in named.items()),
+        stake=tuple(StakeItem(id=id, title=row.get("title") or "") for id, row in named.items()),
         stake_uses=each.stake.uses,
         stake_runs=each.stake.runs,
         minutes=round(minutes_to_check(len(reason) + sum(len(text or "") for text in texts.values())), 1),

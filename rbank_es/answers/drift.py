@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 
 from rbank_es import limits
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.drifted_texts import DriftedTerm, LearnedText, drifted, is_broken, named_terms, texts_at
 from rbank_es.data import LIGHTS
@@ -105,7 +105,7 @@ def _row(reader: BankReader, text: LearnedText, terms: tuple[DriftedTerm, ...]) 
     return DriftedText(
         id=text.id,
         kind=text.kind,
-        title=shortened(text.title, reader.bounds.chars) or "",
+        title=text.title,
         state=text.state,
         uses=text.uses,
         wins=text.wins,

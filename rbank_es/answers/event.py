@@ -35,9 +35,6 @@ class EventQuestion(BankQuestion, frozen=True, kw_only=True):
     """Which event."""
 
     event: Annotated[str, Meta(min_length=1, description="The event's id, or its position.")]
-    chars: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each text at most; null: whole.")
-    ] = None
 
 
 def find_event(reader: BankReader, question: EventQuestion) -> EventAnswer:
@@ -80,5 +77,9 @@ def rounded_fractions(value: Any, digits: int | None) -> Any:
 
 
 QUESTION = QuestionKind(
-    about="One event, with its facts and its texts.", question=EventQuestion, answer=EventAnswer, find=find_event
+    about="One event, with its facts and its texts.",
+    question=EventQuestion,
+    answer=EventAnswer,
+    find=find_event,
+    is_single=True,
 )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankQuestion, Page, QuestionKind
 from rbank_es.bank.ids import recorded_run
 from rbank_es.errors import BadInput
@@ -18,6 +18,7 @@ from rbank_es.events.codec import event_types, unknown_types
 from rbank_es.events.event_sentences import summary
 from rbank_es.limits import answer_limits
 from rbank_es.system.nearest_name import hint
+from rbank_es.system.text_cuts import cut_words
 
 
 class EventRow(Struct, frozen=True, kw_only=True):
@@ -84,7 +85,7 @@ def row_facts(event: Event, *, sentence: bool = True) -> dict[str, Any]:
         "occurred_at": event.occurred_at or event.at,
         "recorded_at": event.at,
         "origin": event.origin,
-        "summary": shortened(summary(event), answer_limits.SUMMARY_CHARS) if sentence else None,
+        "summary": cut_words(summary(event), answer_limits.SUMMARY_CHARS) if sentence else None,
     }
 
 

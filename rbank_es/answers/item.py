@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from rbank_es.answers.events import EventRow, event_row
 from rbank_es.answers.items import ItemRow
-from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
+from rbank_es.answers.shared.bank_reader import BankReader, struct_of
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.ids import whole_id
 from rbank_es.bank.item_comparison import OutcomeDifference, outcome_difference
@@ -152,7 +152,7 @@ def find_item(reader: BankReader, question: ItemQuestion) -> ItemAnswer:
     """Return all about an item. Raises `NotInBank`, `AmbiguousId`, and as `EventLog.read`."""
     from rbank_es.projections.paged_view import RowCondition
 
-    view, chars = reader.view, reader.bounds.chars
+    view = reader.view
     id = whole_id(view, "item", question.item)
     (row,) = view.page("items", [RowCondition(("id",), "is", id)]).rows
     item, grounds = struct_of(ItemRow, row), grounds_of(reader, id)
@@ -175,7 +175,7 @@ def find_item(reader: BankReader, question: ItemQuestion) -> ItemAnswer:
         call=f"bank.reject({id!r}, because='WHY')" if is_there else None,
         searches=len(view.rows("lineage_edges", source_kind="item", source=id, relation="hit_in")),
         used_in_total=len(given),
-        used_in=tuple(_use(view, each, chars) for each in given[:limit]),
+        used_in=tuple(_use(view, each) for each in given[:limit]),
         compared=_compared(outcome_difference(view, id)),
         **_from_log(reader, row, limit, history=question.history),
     )
@@ -194,12 +194,11 @@ def _from_log(reader: BankReader, row: dict[str, Any], limit: int, *, history: b
     }
 
 
-def _use(view: View, row: dict[str, Any], chars: int | None) -> ItemUse:
+def _use(view: View, row: dict[str, Any]) -> ItemUse:
     run = view.run(row["run"]) or {}
-    task = shortened(run.get("task"), chars)
     return ItemUse(
         run=row["run"],
-        task=task,
+        task=run.get("task"),
         way=row["way"],
         seq=row["seq"],
         outcome=run.get("outcome"),
@@ -272,7 +271,7 @@ def _ground_runs(reader: BankReader, rows: list[dict[str, Any]]) -> Iterator[Gro
         verdict = known.get("verdict")
         yield GroundRun(
             run=run,
-            task=shortened(known.get("task"), reader.bounds.chars),
+            task=known.get("task"),
             relied_verdict=relied.get(run),
             verdict=verdict,
             holds=verdict is None or verdict == relied.get(run, verdict),
@@ -346,7 +345,7 @@ def _acts(reader: BankReader, about: Iterable[Any], id: str) -> Iterator[ItemAct
     for event in about:
         tag, how = type_of(event), getattr(event, "how", "")
         if tag in (*_ACTS, "memories_retracted") and how not in ("supported", "tainted") and id in event.ids:
-            why = reader.text(event.why, reader.bounds.chars) or None
+            why = reader.bank.text(event.why) or None
             yield ItemAct(act=_ACTS.get(tag, how), seq=event.seq, by=event.by, why=why)
 
 
@@ -367,7 +366,7 @@ def _links(reader: BankReader, about: Iterable[Event], row: dict[str, Any]) -> I
 
 
 def _link(reader: BankReader, id: str, how: str, seq: int | None, *, from_here: bool) -> ItemLink:
-    title = shortened((reader.view.item(id) or {}).get("title"), reader.bounds.chars)
+    title = (reader.view.item(id) or {}).get("title")
     return ItemLink(item=id, title=title, how=how, seq=seq, from_here=from_here)
 
 
@@ -376,4 +375,5 @@ QUESTION = QuestionKind(
     question=ItemQuestion,
     answer=ItemAnswer,
     find=find_item,
+    whole=("item",),
 )

@@ -70,7 +70,7 @@ def find_items(reader: BankReader, question: ItemsQuestion) -> ItemPage:
     if question.domain is not None:
         narrowed.append(RowCondition(("domains",), "has", question.domain))
     page = reader.page("items", ItemRow, question, sort="-born_seq", conditions=narrowed)
-    rows = tuple(struct_of(ItemRow, row, reader.chars(question.chars)) for row in page.rows)
+    rows = tuple(struct_of(ItemRow, row) for row in page.rows)
     return ItemPage(bank=reader.name, position=reader.position, total=page.total, next=page.next, rows=rows)
 
 

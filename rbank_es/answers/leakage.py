@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
+from rbank_es.answers.shared.bank_reader import BankReader, struct_of
 from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
 from rbank_es.limits import answer_limits
 
@@ -80,7 +80,7 @@ class Leakage(Page[RunLeakage], frozen=True, kw_only=True):
 def find_leakage(reader: BankReader, question: ListQuestion) -> Leakage:
     """Return the leakage of a page of runs, the one that began last first unless sorted otherwise."""
     page = reader.page("leakage_by_run", RunLeakage, question, sort="-started_seq")
-    tasks, chars = reader.tasks([row["run"] for row in page.rows]), reader.chars(question.chars)
+    tasks = reader.tasks([row["run"] for row in page.rows])
     tools = sorted(
         reader.view.rows("leakage_by_tool"), key=lambda row: (-(row["total_chars_returned"] or 0), row["tool"])
     )
@@ -91,7 +91,7 @@ def find_leakage(reader: BankReader, question: ListQuestion) -> Leakage:
         position=reader.position,
         total=page.total,
         next=page.next,
-        rows=tuple(struct_of(RunLeakage, row, task=shortened(tasks.get(row["run"]), chars)) for row in page.rows),
+        rows=tuple(struct_of(RunLeakage, row, task=tasks.get(row["run"])) for row in page.rows),
         leakage_by_tool=tuple(struct_of(ToolLeakage, row) for row in tools[: answer_limits.LEAKAGE_ROWS]),
         flag_counts=FlagCounts(**{name: counts[name] for name in FlagCounts.__struct_fields__}),
         flags=tuple(struct_of(RedFlag, row) for row in raised[: answer_limits.LEAKAGE_ROWS]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from rbank_es.answers.event import position_of
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.ids import not_in_bank, whole_id
 from rbank_es.errors import BadInput, NotInBank
@@ -199,15 +199,14 @@ def _branch(reader: BankReader, branch: Branch) -> LineageBranch:
 
 def _facts(reader: BankReader, node: LineageNode) -> dict[str, Any]:
     """Return the facts by which somebody knows a node; none for a node that the bank only names."""
-    chars = reader.bounds.chars
     if node.kind == "item":
         row = reader.view.item(node.name)
-        return {} if row is None else {"title": shortened(row["title"] or "", chars), "state": row["state"]}
+        return {} if row is None else {"title": row["title"] or "", "state": row["state"]}
     if node.kind == "run":
         row = reader.view.run(node.name)
         if row is None:
             return {}
-        return {"task": shortened(row["task"], chars), "outcome": row["outcome"], "verdict": row["verdict"]}
+        return {"task": row["task"], "outcome": row["outcome"], "verdict": row["verdict"]}
     if node.kind in ("candidate", "decision"):
         return _candidate_facts(reader, node)
     return _event_facts(reader, node)
@@ -217,7 +216,7 @@ def _candidate_facts(reader: BankReader, node: LineageNode) -> dict[str, Any]:
     extraction, _, place = node.name.rpartition("#")
     for row in reader.view.rows("candidate_decisions", extraction=extraction, place=int(place)):
         if node.kind == "candidate":
-            return {"item": row["item"], "title": shortened(row["title"] or "", reader.bounds.chars)}
+            return {"item": row["item"], "title": row["title"] or ""}
         return {"action": row["action"], "policy": row["policy"], "undone": bool(row["undone"])}
     return {}
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from rbank_es.answers.health import thinned
 from rbank_es.answers.runs import RunRow, reasons_of, run_row
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.failed_runs import FailedRuns, failed_runs
 from rbank_es.events.run_events import VerdictValue
@@ -171,11 +171,10 @@ def _failures(reader: BankReader, runs: Sequence[Mapping[Any, Any]]) -> list[Fai
     # Those that ended in an error are listed by the error: many of one kind would hide all others.
     judged = [row["run"] for row in reversed(runs) if row["verdict"] == "failure" and row["outcome"] != "failed"]
     newest = RowCondition(("run",), "among", tuple(judged[: answer_limits.OVERVIEW_FAILURES]))
-    chars = reader.bounds.chars
     return [
         FailureShown(
-            run=run_row(row, reasons_of(reader, row), chars),
-            answer=shortened(row["answer"], chars),
+            run=run_row(row, reasons_of(reader, row)),
+            answer=row["answer"],
             given=tuple(_given(reader, row["run"])),
         )
         for row in reader.view.page("runs", [newest]).rows

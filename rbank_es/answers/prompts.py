@@ -64,9 +64,6 @@ class PromptsQuestion(BankQuestion, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=answer_limits.ANSWER_ROWS_MOST, description="Calls at most.")] = (
         answer_limits.ANSWER_ROWS
     )
-    chars: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each text at most; null: whole.")
-    ] = None
 
 
 def find_prompts(reader: BankReader, question: PromptsQuestion) -> Prompts:
@@ -95,7 +92,7 @@ def _extractions(reader: BankReader, run: RunEvents) -> list[MemoriesExtracted]:
 def _row(reader: BankReader, call: LmCalled, why: _Why | None, chars: int | None) -> PromptRow:
     texts = event_texts(resolved(call, reader.bank.log.text), chars=chars, prompts=reader.bounds.prompts)
     own = {name: getattr(call, name) for name in PromptRow.__struct_fields__ if name not in ("unread", "texts")}
-    reason = None if why is None else reader.text(_told(why), chars) or UNREADABLE
+    reason = None if why is None else reader.bank.text(_told(why)) or UNREADABLE
     return PromptRow(**own, unread=reason, texts=tuple(each for each in texts if each.path != "request_key"))
 
 
@@ -150,4 +147,5 @@ QUESTION = QuestionKind(
     answer=Prompts,
     find=find_prompts,
     rows="rows",
+    is_single=True,
 )

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta, Struct
 
 from rbank_es.answers.item import ItemGround, grounds_of
 from rbank_es.answers.overview import wants_look
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.failed_runs import FailedRuns, failed_runs
 from rbank_es.bank.near_items import NearItem, rejected_near
@@ -86,7 +85,7 @@ def find_review(reader: BankReader, question: ReviewQuestion) -> Review:
     """Return what a person should look at."""
     from rbank_es.projections.paged_view import RowCondition
 
-    view, limit, chars = reader.view, reader.limit(question.limit), reader.bounds.chars
+    view, limit = reader.view, reader.limit(question.limit)
     failed = failed_runs(view)
     picked = (dict(zip(LOOKED_AT, row, strict=True)) for row in view.pick("runs", LOOKED_AT, sort="-started_seq"))
     runs = [row for row in picked if wants_look(row)]
@@ -98,7 +97,7 @@ def find_review(reader: BankReader, question: ReviewQuestion) -> Review:
         bank=reader.name,
         position=reader.position,
         errors=len(failed),
-        failed_runs=tuple(_shortened(each, chars) for each in failed[:limit]),
+        failed_runs=tuple(failed[:limit]),
         runs_to_settle_total=len(runs),
         runs_to_settle=tuple(_run(reader, row) for row in runs[:limit]),
         pending_total=waiting.total,
@@ -106,10 +105,6 @@ def find_review(reader: BankReader, question: ReviewQuestion) -> Review:
         losing_total=len(losing),
         losing=tuple(_losing(reader, row) for row in losing[:limit]),
     )
-
-
-def _shortened(each: FailedRuns, chars: int | None) -> FailedRuns:
-    return msgspec.structs.replace(each, reason=shortened(each.reason, chars), task=shortened(each.task, chars))
 
 
 def _run(reader: BankReader, row: Mapping[Any, Any]) -> RunToSettle:
@@ -122,15 +117,13 @@ def _run(reader: BankReader, row: Mapping[Any, Any]) -> RunToSettle:
     else:
         why = f"judged a {row['verdict']}, and scored a {row['score']}"
         command = whole_command("overrule", names, f"--{row['score']} --reason TEXT")
-    shown = {name: row[name] for name in ("run", "verdict", "score", "outcome")}
-    return RunToSettle(**shown, task=shortened(row["task"], reader.bounds.chars), why=why, command=command)
+    shown = {name: row[name] for name in ("run", "task", "verdict", "score", "outcome")}
+    return RunToSettle(**shown, why=why, command=command)
 
 
 def _pending(reader: BankReader, row: dict[str, Any]) -> PendingItem:
-    texts: dict[str, Any] = {name: shortened(row[name], reader.bounds.chars) for name in ("title", "desc", "content")}
     return PendingItem(
-        **{name: row[name] for name in ("id", "src", "polarity", "domain")},
-        **texts,
+        **{name: row[name] for name in ("id", "title", "desc", "content", "src", "polarity", "domain")},
         near=rejected_near(reader.view, row),
         grounds=grounds_of(reader, row["id"]),
         command=whole_command("admit", [reader.command, row["id"]]),
@@ -139,7 +132,7 @@ def _pending(reader: BankReader, row: dict[str, Any]) -> PendingItem:
 
 def _losing(reader: BankReader, row: Mapping[Any, Any]) -> LosingItem:
     command = whole_command("retract", [reader.command, row["id"]], "--because TEXT")
-    return LosingItem(**{**row, "title": shortened(row["title"], reader.bounds.chars)}, command=command)
+    return LosingItem(**row, command=command)
 
 
 QUESTION = QuestionKind(

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from rbank_es.answers.event import WholeEvent, whole_event
 from rbank_es.answers.leakage import RedFlag, RunLeakage, ToolLeakage
 from rbank_es.answers.runs import RunRow, run_row
-from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
+from rbank_es.answers.shared.bank_reader import BankReader, struct_of
 from rbank_es.answers.shared.event_texts import EventText, event_texts
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.ids import whole_id
@@ -113,9 +113,6 @@ class RunQuestion(BankQuestion, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=answer_limits.ANSWER_ROWS_MOST, description="Events at most.")] = (
         answer_limits.ANSWER_ROWS
     )
-    chars: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each text at most; null: whole.")
-    ] = None
     sentences: Annotated[bool, Meta(description="Whether there is a sentence about each event.")] = True
 
 
@@ -126,18 +123,18 @@ def find_run(reader: BankReader, question: RunQuestion) -> RunAnswer:
     assert row is not None
     chars = reader.text_chars(question.chars)
     run = read_run(reader.bank.log, name, reader.position)
-    judgments = tuple(_judgments(reader, run, row, chars))
+    judgments = tuple(_judgments(reader, run, row))
     end, (events, following) = run.end, _events(reader, run, question, chars)
     leakage = _rows(reader, "leakage_by_run", name)[0]
     return RunAnswer(
         bank=reader.name,
         position=reader.position,
-        run=run_row(row, {each.seq: each.reason for each in judgments}, chars),
-        answer=shortened(row["answer"], chars) or None,
-        sparql=shortened(row["sparql"], chars) or None,
-        given=tuple(_given(reader, gift, chars) for gift in run.given),
-        learned=_learned(reader, name, chars),
-        leakage=struct_of(RunLeakage, leakage, chars, task=shortened(row["task"], chars)),
+        run=run_row(row, {each.seq: each.reason for each in judgments}),
+        answer=row["answer"] or None,
+        sparql=row["sparql"] or None,
+        given=tuple(_given(reader, gift) for gift in run.given),
+        learned=_learned(reader, name),
+        leakage=struct_of(RunLeakage, leakage, task=row["task"]),
         leakage_by_tool=tuple(struct_of(ToolLeakage, each) for each in _rows(reader, "leakage_by_run_and_tool", name)),
         red_flags=tuple(struct_of(RedFlag, each) for each in _rows(reader, "red_flags", name)),
         bound=end.bound if end is not None else None,
@@ -163,7 +160,7 @@ def _events(
     return reader.fitting(made, question.limit)
 
 
-def _judgments(reader: BankReader, run: RunEvents, row: Mapping[str, Any], chars: int | None) -> Iterator[JudgmentRow]:
+def _judgments(reader: BankReader, run: RunEvents, row: Mapping[str, Any]) -> Iterator[JudgmentRow]:
     """Return all judgments of a run, given its row of the view `runs`, which says which of them stand."""
     standing = (row["judged_seq"], row["scored_seq"])
     overruled = {each.judgment: each.seq for each in run.of(JudgmentOverruled)[::-1]}
@@ -185,16 +182,16 @@ def _judgments(reader: BankReader, run: RunEvents, row: Mapping[str, Any], chars
             overruled_seq=overruled.get(event.id),
             by=by,
             origin=event.origin,
-            reason=reader.text(event.reason, chars),
-            why=reader.text(why, chars) or None,
+            reason=reader.bank.text(event.reason),
+            why=reader.bank.text(why) or None,
         )
 
 
-def _given(reader: BankReader, gift: Gift, chars: int | None) -> GivenRow:
+def _given(reader: BankReader, gift: Gift) -> GivenRow:
     row, history = reader.view.item(gift.item) or {}, reader.view.item_history(gift.item)
     return GivenRow(
         item=gift.item,
-        title=shortened(row.get("title"), chars),
+        title=row.get("title"),
         polarity=row.get("polarity"),
         way=gift.way,
         seq=gift.seq,
@@ -205,7 +202,7 @@ def _given(reader: BankReader, gift: Gift, chars: int | None) -> GivenRow:
     )
 
 
-def _learned(reader: BankReader, run: str, chars: int | None) -> tuple[LearnedRow, ...]:
+def _learned(reader: BankReader, run: str) -> tuple[LearnedRow, ...]:
     """Return the candidates that were drawn from a run, alone or with others, in order of extraction."""
     rows = sorted(_rows(reader, "drawn_candidates", run), key=itemgetter("seq", "place"))
     landed = {
@@ -213,9 +210,7 @@ def _learned(reader: BankReader, run: str, chars: int | None) -> tuple[LearnedRo
         for extraction in dict.fromkeys(row["extraction"] for row in rows)
         for each in reader.view.rows("candidate_decisions", extraction=extraction)
     }
-    return tuple(
-        struct_of(LearnedRow, row | {"landed": landed.get((row["extraction"], row["place"]))}, chars) for row in rows
-    )
+    return tuple(struct_of(LearnedRow, row | {"landed": landed.get((row["extraction"], row["place"]))}) for row in rows)
 
 
 def _layers(reader: BankReader, run: RunEvents, chars: int | None) -> Iterator[LayerRow]:
@@ -240,4 +235,5 @@ QUESTION = QuestionKind(
     question=RunQuestion,
     answer=RunAnswer,
     find=find_run,
+    is_single=True,
 )

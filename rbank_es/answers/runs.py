@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from rbank_es.answers.shared.bank_reader import BankReader, shortened, struct_of
+from rbank_es.answers.shared.bank_reader import BankReader, struct_of
 from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
 from rbank_es.bank.failed_runs import end_reason
 from rbank_es.bank.ids import whole_id
@@ -101,22 +101,19 @@ def find_runs(reader: BankReader, question: RunsQuestion) -> RunPage:
         given = reader.view.rows("item_exposures", item=whole_id(reader.view, "item", question.item))
         narrowed.append(RowCondition(("run",), "among", tuple({row["run"] for row in given})))
     page = reader.page("runs", RunRow, question, sort="-started_at", conditions=narrowed)
-    chars = reader.chars(question.chars)
-    rows = tuple(run_row(row, reasons_of(reader, row), chars) for row in page.rows)
+    rows = tuple(run_row(row, reasons_of(reader, row)) for row in page.rows)
     return RunPage(bank=reader.name, position=reader.position, total=page.total, next=page.next, rows=rows)
 
 
-def run_row(row: Mapping[str, Any], reasons: Mapping[int, str | None], chars: int | None = None) -> RunRow:
-    """Return a row of the view `runs` with the reasons of its verdicts, given by the positions of the judgments; texts
-    have at most so many characters."""
+def run_row(row: Mapping[str, Any], reasons: Mapping[int, str | None]) -> RunRow:
+    """Return a row of the view `runs` with the reasons of its verdicts, given by the positions of the judgments."""
     return struct_of(
         RunRow,
         row,
-        chars,
-        end_reason=shortened(end_reason(row["outcome"], row["error_code"], row["error"]), chars),
+        end_reason=end_reason(row["outcome"], row["error_code"], row["error"]),
         authority=None if row["verdict"] is None else authority_name(row["rank"], row["kind"]),
-        reason=shortened(reasons.get(row["judged_seq"]), chars),
-        score_reason=shortened(reasons.get(row["scored_seq"]), chars),
+        reason=reasons.get(row["judged_seq"]),
+        score_reason=reasons.get(row["scored_seq"]),
     )
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from rbank_es import limits
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.events import Floor
 from rbank_es.projections.search_result import FoundItem
@@ -56,23 +55,18 @@ def find_hits(reader: BankReader, question: SearchQuestion) -> Found:
     """Return what a query finds, and what the policy withholds. Raises `BadSearch`, `BadPolicy`."""
     narrower = {name: getattr(question, name) for name in ("polarity", "role", "domain", "level")}
     result = reader.view.retrieve(question.query, question.k, **narrower)
-    event, chars = result.event, reader.bounds.chars
+    event = result.event
     return Found(
         bank=reader.name,
         position=reader.position,
         query=question.query,
         policy=event.policy,
         k=event.k,
-        hits=tuple(_cut(each, chars) for each in result.items),
-        withheld=tuple(_cut(each, chars) for each in result.withheld),
+        hits=tuple(result.items),
+        withheld=tuple(result.withheld),
         floor=event.floor,
         fallback=event.fallback,
     )
-
-
-def _cut(found: FoundItem, chars: int | None) -> FoundItem:
-    texts = {name: shortened(getattr(found, name), chars) for name in ("title", "desc", "content")}
-    return found if chars is None else msgspec.structs.replace(found, **texts)
 
 
 def shortfall(figure: str | None, score: float, coverage: float | None, floor: Floor | None) -> str:

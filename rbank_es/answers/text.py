@@ -53,4 +53,5 @@ QUESTION = QuestionKind(
     question=TextQuestion,
     answer=TextAnswer,
     find=find_text,
+    whole=("block",),
 )

@@ -8,14 +8,12 @@ from typing import Annotated, Any
 from msgspec import Meta
 from msgspec.structs import replace
 
-from rbank_es.answers.shared.bank_reader import BankReader, shortened
+from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question import BankQuestion, QuestionKind
 from rbank_es.bank.supposed_differences import WhatIf
 from rbank_es.bank.what_if import WhatIfQuestion, what_if
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import VerdictValue
-
-Chars = Annotated[int, Meta(ge=1)]
 
 
 class SuppositionQuestion(BankQuestion, frozen=True, kw_only=True):
@@ -32,7 +30,6 @@ class SuppositionQuestion(BankQuestion, frozen=True, kw_only=True):
     until: Annotated[
         str | int | None, Meta(description="The last point to look at; null: the point that is asked about.")
     ] = None
-    chars: Annotated[Chars | None, Meta(description="Characters of each title and prompt at most; null: whole.")] = None
 
 
 def find_whatif(
@@ -48,19 +45,7 @@ def find_whatif(
         raise BadInput(f"until is position {until:,}, later than {reader.position:,}: ask about a later point")
     supposed = WhatIfQuestion(policies=question.policies, verdicts=question.verdicts, without=question.without)
     found = what_if(reader.name, bank.log, supposed, since, until, into=into, force=force, progress=reader.progress)
-    found = _shortened(found, reader.chars(question.chars), reader.text_chars(question.chars))
     return found if reader.bounds.prompts else without_prompts(found)
-
-
-def _shortened(found: WhatIf, title_chars: int | None, prompt_chars: int | None) -> WhatIf:
-    """Return an answer with titles and prompts of at most so many characters."""
-    items = (replace(each, title=shortened(each.title, title_chars) or "") for each in found.items)
-    decisions = (replace(each, title=shortened(each.title, title_chars) or "") for each in found.decisions)
-    prompts = (
-        replace(each, before=shortened(each.before, prompt_chars), after=shortened(each.after, prompt_chars))
-        for each in found.prompts
-    )
-    return replace(found, items=tuple(items), decisions=tuple(decisions), prompts=tuple(prompts))
 
 
 def without_prompts(found: WhatIf) -> WhatIf:
@@ -73,4 +58,5 @@ QUESTION = QuestionKind(
     question=SuppositionQuestion,
     answer=WhatIf,
     find=find_whatif,
+    is_single=True,
 )

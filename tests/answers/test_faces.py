@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,11 +20,14 @@ from hypothesis import strategies as st
 from rbank_es import Bank
 from rbank_es.agents.mcp_tools import BankTools
 from rbank_es.answers import QUESTIONS, Bounds, Face, ListQuestion, Moment, bounds_of, question_kind
+from rbank_es.answers.shared.answer_schema import answer_fields
+from rbank_es.answers.shared.glossary_units import TEXT
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Event, RunStarted
 from rbank_es.limits import answer_limits, mcp_limits, page_limits
 from rbank_es.system.text_cuts import cut_words
 from tests.answers.asked import as_text, fillings, parameters, required, served
+from tests.answers.test_vocabulary import names_in
 from tests.attacks.hostile_text import TEXTS, hostile_bank
 from tests.attacks.test_absurd_banks import NUL, written_elsewhere
 from tests.cli_runner import ROOT, SAMPLE, run
@@ -70,20 +74,21 @@ def printed(bank: Bank, *words: str) -> Any:
     return done.json if done.code in (0, 1) else done.err.removeprefix("rbank-es: ").strip()
 
 
-def departures(whole: Any, shown: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+def departures(whole: Any, shown: Any, path: str = "", cuts: Sequence[int] = CUTS) -> Iterator[tuple[str, Any, Any]]:
     """What a page shows otherwise than others, but for texts that it cuts and the digits of fractions of events."""
     if isinstance(whole, dict) and isinstance(shown, dict) and whole.keys() == shown.keys():
         is_cut = shown.get("next_offset") is not None and whole["next_offset"] is None
         for name in whole.keys() - ({"next_offset"} if is_cut else set()):
-            yield from departures(whole[name], shown[name], f"{path}.{name}")
+            yield from departures(whole[name], shown[name], f"{path}.{name}", cuts)
     elif isinstance(whole, list) and isinstance(shown, list) and len(whole) == len(shown):
         for place, each in enumerate(whole):
-            yield from departures(each, shown[place], f"{path}.{place}")
-    elif isinstance(whole, float) and ".facts." in path:
+            yield from departures(each, shown[place], f"{path}.{place}", cuts)
+    elif isinstance(whole, float) and whole != shown and ".facts." in path:
         yield from [(path, whole, shown)] if shown != float(f"{whole:.{page_limits.FRACTION_DIGITS}g}") else []
     elif isinstance(whole, str) and whole != shown:
-        cuts = (whole[: page_limits.TEXT_CHARS], *(cut_words(whole, most) for most in CUTS))
-        yield from [(path, whole, shown)] if shown not in cuts else []
+        # A block of a text goes on at its `next_offset`, without a mark.
+        cut = {cut for most in cuts for cut in (whole[:most], cut_words(whole, most))}
+        yield from [(path, whole, shown)] if shown not in cut else []
     elif whole != shown:
         yield path, whole, shown
 
@@ -134,7 +139,23 @@ BOUNDED_QUESTIONS = [
 def test_bounds_are_the_same_on_every_face(sample: Bank, name: str, case: str) -> None:
     """Those that a question doesn't take, too: each face says so."""
     [given] = parameters(name, fillings(sample))[:1]
-    assert on_every_face(sample, name, {**given, **BOUNDS[case]})
+    found = on_every_face(sample, name, {**given, **BOUNDS[case]})
+    assert found
+    if case == "of texts":
+        most = BOUNDS[case]["chars"]
+        whole = Moment(sample, sample.position, Bounds(command=str(sample.place))).ask(name, **given)
+        assert not list(departures(json.loads(whole.json()), found, cuts=(most,)))
+        units = [(each.name, each.entry.unit) for each in answer_fields(name) if each.entry is not None]
+        texts = {name for name, unit in units if unit == TEXT} - {name for name, unit in units if unit != TEXT}
+        assert all(len(value) <= most for name, value in names_in(found) if name in texts and isinstance(value, str))
+
+
+def test_methods_take_every_parameter_of_their_question() -> None:
+    for name in QUESTIONS.names():
+        if (method := getattr(Moment, name, None)) is not None:
+            taken = signature(method).parameters
+            missing = set(question_kind(name).question.__struct_fields__) - taken.keys()
+            assert not missing or any(each.kind is Parameter.VAR_KEYWORD for each in taken.values()), (name, missing)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from rbank_es import Bank
 from rbank_es.answers import QUESTIONS
 from rbank_es.answers.shared.answer_schema import answer_fields
 from rbank_es.answers.shared.glossary import COLUMNS
-from rbank_es.answers.shared.glossary_units import BOOLEAN, LIST, OBJECT, POSITION, TIME
+from rbank_es.answers.shared.glossary_units import BOOLEAN, LIST, OBJECT, POSITION, TEXT_LIST, TIME
 from tests.answers.asked import answers_of
 from tests.answers.make_golden import complaint
 from tests.attacks.hostile_text import TEXTS, hostile_bank
@@ -134,6 +134,6 @@ def test_the_unit_and_the_meaning_of_a_field_fit_its_type_and_name(question: str
         assert (unit == TIME) == bool(re.search("(^|_)at$", field.name)), (question, field.name)
         assert (unit == POSITION) == bool(re.search("(^|_)(seq|position)$", field.name)), (question, field.name)
         is_list, is_object = '"array"' in types, '"$ref"' in types or '"object"' in types
-        assert (unit == LIST) == is_list, (question, field.name)
+        assert (unit in (LIST, TEXT_LIST)) == is_list, (question, field.name)
         assert unit != OBJECT or (is_object and not is_list), (question, field.name)
         assert unit != POSITION or '"integer"' in types, (question, field.name)

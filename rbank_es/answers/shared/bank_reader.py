@@ -14,11 +14,10 @@ from msgspec import Struct
 from rbank_es.answers.shared.conditions import conditions_of, is_list, sort_of, where_texts
 from rbank_es.answers.shared.faces import Bounds
 from rbank_es.answers.shared.question import BankAnswer, ListQuestion, Page, question_kind
+from rbank_es.answers.shared.text_bounds import bounded, least
 from rbank_es.errors import BadInput, LimitExceeded
-from rbank_es.events.event import Text
 from rbank_es.system.progress import OnProgress
 from rbank_es.system.registry import checked_result
-from rbank_es.system.text_cuts import cut_words
 
 if TYPE_CHECKING:
     from rbank_es.bank.bank_access import OpenBank
@@ -82,7 +81,10 @@ class BankReader:
         kind = question_kind(name)
         if "where" in given:
             given["where"] = where_texts(given["where"])
-        found = checked_result(kind.find(self, kind.parse(name, given)), BankAnswer, name, kind.find)
+        question = kind.parse(name, given)
+        found = checked_result(kind.find(self, question), BankAnswer, name, kind.find)
+        asked, most = question.chars, self.bounds.text_chars if kind.is_single else self.bounds.chars
+        found = bounded(found, name, least(asked, most), dict.fromkeys(kind.whole, asked))
         if isinstance(found, Page):
             found.goes_on(lambda after, **more: self.ask(name, **{**given, **more, "after": after}))
         return found
@@ -91,10 +93,6 @@ class BankReader:
         """Raise `BadInput` for names of files or of other banks, unless they may be named."""
         if names and not self.bounds.files:
             raise BadInput(f"a page opens no file and no other bank: ask rbank-es itself about {names[0]!r}")
-
-    def text(self, value: Text | None, chars: int | None = None) -> str | None:
-        """Return the words of a text, at most so many characters; None if absent or erased."""
-        return shortened(self.bank.text(value), chars)
 
     def tasks(self, runs: Sequence[str]) -> dict[str, str | None]:
         """Return the task of each run that began by the position."""
@@ -142,13 +140,9 @@ class BankReader:
             found.append(row)
         return tuple(found), None
 
-    def chars(self, asked: int | None) -> int | None:
-        """Return the characters of each text of a row: as asked, and no more than this face allows."""
-        return min(filter(None, (asked, self.bounds.chars)), default=None)
-
     def text_chars(self, asked: int | None) -> int | None:
-        """Return the characters of each text of one run or event: as asked, and no more than this face allows."""
-        return min(filter(None, (asked, self.bounds.text_chars)), default=None)
+        """Return the characters of each block of a text: as asked, and no more than this face allows."""
+        return least(asked, self.bounds.text_chars)
 
 
 def _deadline(seconds: int) -> OnProgress:
@@ -163,27 +157,18 @@ def _deadline(seconds: int) -> OnProgress:
     return check
 
 
-def shortened(text: str | None, chars: int | None) -> str | None:
-    """Return a text, or its beginning with `…` behind it in at most so many characters; None for None."""
-    return text if text is None or chars is None else cut_words(text, chars)
-
-
 # Once for a type: its annotations are evaluated, which took nine tenths of a list of 10,000 rows.
 _fields = cache(msgspec.structs.fields)
 
 
-def struct_of(kind: type[R], row: Mapping[str, Any], chars: int | None = None, **facts: Any) -> R:
-    """Return a row of a view as a struct: 0 and 1 as booleans, JSON lists as lists, texts at most so many characters.
+def struct_of(kind: type[R], row: Mapping[str, Any], **facts: Any) -> R:
+    """Return a row of a view as a struct: 0 and 1 as booleans, JSON lists as lists.
 
     `facts` are the fields that the view doesn't have, or has otherwise.
     """
     values = {name: facts[name] if name in facts else row[name] for name in kind.__struct_fields__}
     for field in _fields(kind):
         value = values[field.name]
-        if isinstance(value, str):
-            if field.name not in facts and is_list(field.type):
-                value = msgspec.json.decode(value) if value else ()
-            elif field.type in (str | None, str):
-                value = shortened(value, chars)
-            values[field.name] = value
+        if isinstance(value, str) and field.name not in facts and is_list(field.type):
+            values[field.name] = msgspec.json.decode(value) if value else ()
     return msgspec.convert(values, kind, strict=False)

@@ -17,8 +17,8 @@ texts open when they are clicked. file: an exported page. agents: the tools of `
 class Bounds(Struct, frozen=True, kw_only=True):
     """What a face allows an answer.
 
-    rows_most    rows of a page at most;  chars  characters of each text of a row, unless asked for fewer
-    text_chars   characters of each text of one run or event at most, unless asked for fewer
+    rows_most    rows of a page at most;  chars  characters of each text, unless asked for fewer
+    text_chars   the same of the answers about one run, event or supposition
     events_bytes bytes of JSON of a run's events in one answer at most, but one event at least
     statement_s  seconds of each question to the read models
     answer_s     seconds of an answer that computes: what-if, bisection, checks

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rbank_es.answers.shared.glossary_units import BOOLEAN, ID, LIST, NAME, NUMBER, OBJECT, POSITION, TEXT, TIME
+from rbank_es.answers.shared.glossary_units import (
+    BOOLEAN,
+    COMMAND,
+    ID,
+    LIST,
+    NAME,
+    NUMBER,
+    OBJECT,
+    POSITION,
+    TEXT,
+    TEXT_LIST,
+    TIME,
+)
 
 CHECKS: Mapping[str, tuple[str, str]] = {
     "check.ok": (BOOLEAN, "whether neither a foreign file, nor a decision or a slip that was asked for, is wrong"),
@@ -72,7 +84,7 @@ CHECKS: Mapping[str, tuple[str, str]] = {
     "RunBisection.reason": (TEXT, "why nobody can tell, or why it was given nothing; empty: nothing to say"),
     "RunBisection.changes": (LIST, "the changes since which it was given something else"),
     "checks": (LIST, "what the bank would have given it as of other positions, in the order of the search"),
-    "notes": (LIST, "what else may matter, in words"),
+    "notes": (TEXT_LIST, "what else may matter, in words"),
     "RunBisection.needs_model": (BOOLEAN, "whether no recorded run had a prompt that it would have had before"),
     "GivenChange.position": (POSITION, "the event since which"),
     "checked_seq": (POSITION, "the position before it that was checked last"),
@@ -103,7 +115,7 @@ CHECKS: Mapping[str, tuple[str, str]] = {
     "DriftedText.state": (NAME, "active, pending; of a guide: in use"),
     "broken": (BOOLEAN, "whether a term is gone or renamed, so that the text can't hold as it stands"),
     "terms": (LIST, "the changed terms that it names"),
-    "DriftedText.command": (TEXT, "the command line that ends it, or makes another guide"),
+    "DriftedText.command": (COMMAND, "the command line that ends it, or makes another guide"),
     "written": (TEXT, "the term as the text writes it"),
     "DriftedTerm.changes": (LIST, "what changed about it"),
     "iri": (ID, "the term in full"),

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rbank_es.answers.shared.glossary_units import BOOLEAN, CHARS, ID, LIST, NAME, NUMBER, OBJECT, POSITION, TEXT, TIME
+from rbank_es.answers.shared.glossary_units import (
+    BOOLEAN,
+    CHARS,
+    COMMAND,
+    ID,
+    LIST,
+    NAME,
+    NUMBER,
+    OBJECT,
+    POSITION,
+    TEXT,
+    TIME,
+)
 
 OVERVIEWS: Mapping[str, tuple[str, str]] = {
     "difference.counts": (OBJECT, "the number of changes, those that are left out of this answer too"),
@@ -65,7 +77,7 @@ OVERVIEWS: Mapping[str, tuple[str, str]] = {
     "Ticks.memory": (LIST, "changes of what a search goes by in each part of the log"),
     "Ticks.notable": (LIST, "notable events in each part of the log"),
     "Ticks.starts": (LIST, "starts of runs in each part of the log"),
-    "About.command": (TEXT, "the bank as commands name it"),
+    "About.command": (COMMAND, "the bank as commands name it"),
     "context_chars": (CHARS, "a larger context is flagged"),
     "flag_limits": (OBJECT, "the limits over which leakage is flagged"),
     "FlagLimits.items_injected": (NUMBER, "more items in a context are flagged"),

@@ -40,13 +40,14 @@ class Moment(Questions):
 
     # Not of a bank, whose `events` are those that Python works with.
     def events(
-        self, *, type: str | None = None, run: str | None = None, after: int = 0, limit: int = answer_limits.ANSWER_ROWS
-    ) -> EventPage:
+        self, *, type: str | None = None, run: str | None = None, after: int = 0,
+        limit: int = answer_limits.ANSWER_ROWS, chars: int | None = None,
+    ) -> EventPage:  # fmt: skip
         """Return the events of some types (`"run_started,run_finished"`), of one run, behind a position, oldest first.
 
         Raises `BadInput`.
         """
-        found: EventPage = self.ask("events", type=type, run=run, after=after, limit=limit)
+        found: EventPage = self.ask("events", type=type, run=run, after=after, limit=limit, chars=chars)
         return found
 
     def __enter__(self) -> Self:

@@ -28,7 +28,12 @@ Row = TypeVar("Row", bound=Struct)
 
 
 class BankQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of a question; one without parameters is this class itself."""
+    """The parameters of a question; one without others is this class itself."""
+
+    chars: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Characters of each text at most, not of names, ids and commands; null: whole."),
+    ] = None
 
 
 class ListQuestion(BankQuestion, frozen=True, kw_only=True):
@@ -50,9 +55,6 @@ class ListQuestion(BankQuestion, frozen=True, kw_only=True):
         answer_limits.ANSWER_ROWS
     )
     after: Annotated[str | None, Meta(description="The key of the row behind which the page begins.")] = None
-    chars: Annotated[
-        Annotated[int, Meta(ge=1)] | None, Meta(description="Characters of each text of a row at most; null: whole.")
-    ] = None
 
 
 class BankAnswer(Shown, Struct, frozen=True, kw_only=True):
@@ -175,6 +177,8 @@ class QuestionKind(Struct, Generic[Q, A], frozen=True, kw_only=True):
     answer    the type of its answer
     find      the function that answers it, from a `BankReader`
     rows      the field of the answer that CSV has; None: the answer is no list
+    is_single whether its texts are those of one run or event, which faces bound by `text_chars` instead of `chars`
+    whole     fields of the answer whose texts faces don't bound, only the `chars` of a question
     version   of the names and meanings of the answer's fields
     """
 
@@ -183,6 +187,8 @@ class QuestionKind(Struct, Generic[Q, A], frozen=True, kw_only=True):
     answer: type[A]
     find: Callable[[Any, Q], A]
     rows: str | None = None
+    is_single: bool = False
+    whole: tuple[str, ...] = ()
     version: int = 1
 
     @property

@@ -81,12 +81,14 @@ class Questions:
         found: ItemPage = self.ask("items", where=where, sort=sort, limit=limit, after=after, **narrower)
         return found
 
-    def health(self, *, every: int | None = None, points: int | None = None, course: int = 0) -> Health:
+    def health(
+        self, *, every: int | None = None, points: int | None = None, course: int = 0, chars: int | None = None
+    ) -> Health:
         """Return how the bank does, also after `every` so many events or at so many `points`, evenly apart.
 
         Raises `BadInput` for both ways to choose the points, `LimitExceeded`.
         """
-        found: Health = self.ask("health", every=every, points=points, course=course)
+        found: Health = self.ask("health", every=every, points=points, course=course, chars=chars)
         return found
 
     def leakage(
@@ -101,27 +103,33 @@ class Questions:
         found: Leakage = self.ask("leakage", **given)
         return found
 
-    def difference(self, since: str | int = 0, *, limit: int | None = None, chars: int | None = None) -> BankDifference:
-        """Return what changed since a point, which may be later, too: items, runs, policies. Raises `BadPoint`."""
-        found: BankDifference = self.ask("difference", since=since, limit=limit, chars=chars)
+    def difference(
+        self, since: str | int = 0, *, states: bool = False, limit: int | None = None, chars: int | None = None
+    ) -> BankDifference:
+        """Return what changed since a point, which may be later, too: items, runs, policies; with `states`, only items
+        in another state and runs with another verdict. Raises `BadPoint`."""
+        found: BankDifference = self.ask("difference", since=since, states=states, limit=limit, chars=chars)
         return found
 
-    def item(self, item: str, *, limit: int = answer_limits.ANSWER_ROWS, history: bool = True) -> ItemAnswer:
+    def item(
+        self, item: str, *, limit: int = answer_limits.ANSWER_ROWS, history: bool = True, chars: int | None = None
+    ) -> ItemAnswer:
         """Return everything about an item, with its newest uses; without `history` it doesn't read the whole log.
 
         Raises `NotInBank`, `AmbiguousId`.
         """
-        found: ItemAnswer = self.ask("item", item=item, limit=limit, history=history)
+        found: ItemAnswer = self.ask("item", item=item, limit=limit, history=history, chars=chars)
         return found
 
     def run(
-        self, run: str, *, after: int = 0, limit: int = answer_limits.ANSWER_ROWS, chars: int | None = None
-    ) -> RunAnswer:
-        """Return everything about a run, with so many of its events behind a position; see `RunQuestion`.
+        self, run: str, *, after: int = 0, limit: int = answer_limits.ANSWER_ROWS, sentences: bool = True,
+        chars: int | None = None,
+    ) -> RunAnswer:  # fmt: skip
+        """Return everything about a run, with so many of its events behind a position, each with a sentence.
 
         Raises `NotInBank`, `AmbiguousId`.
         """
-        found: RunAnswer = self.ask("run", run=run, after=after, limit=limit, chars=chars)
+        found: RunAnswer = self.ask("run", run=run, after=after, limit=limit, sentences=sentences, chars=chars)
         return found
 
     def event(self, event: str | int, *, chars: int | None = None) -> EventAnswer:
@@ -129,14 +137,16 @@ class Questions:
         found: EventAnswer = self.ask("event", event=str(event), chars=chars)
         return found
 
-    def doubts(self, *, limit: int = answer_limits.DOUBTS, minutes: float | None = None) -> Doubts:
+    def doubts(
+        self, *, limit: int = answer_limits.DOUBTS, minutes: float | None = None, chars: int | None = None
+    ) -> Doubts:
         """Return the verdicts to check first: `limit` of them, of which `minutes` are enough for those returned."""
-        found: Doubts = self.ask("doubts", limit=limit, minutes=minutes)
+        found: Doubts = self.ask("doubts", limit=limit, minutes=minutes, chars=chars)
         return found
 
-    def review(self, *, limit: int = answer_limits.ANSWER_ROWS) -> Review:
+    def review(self, *, limit: int = answer_limits.ANSWER_ROWS, chars: int | None = None) -> Review:
         """Return what a person should look at, of each kind so many."""
-        found: Review = self.ask("review", limit=limit)
+        found: Review = self.ask("review", limit=limit, chars=chars)
         return found
 
     def search(
@@ -148,6 +158,7 @@ class Questions:
         role: str | None = None,
         domain: str | None = None,
         level: int | None = None,
+        chars: int | None = None,
     ) -> Found:
         """Return the active items that fit a query best, by the retrieval policy in force; ties are broken by item id.
 
@@ -156,12 +167,13 @@ class Questions:
         policy may leave items out. Raises `BadSearch`.
         """
         about = {"polarity": polarity, "role": role, "domain": domain, "level": level}
-        found: Found = self.ask("search", query=query, k=k, **about)
+        found: Found = self.ask("search", query=query, k=k, chars=chars, **about)
         return found
 
     def lineage(self, kind: str, id: str | int, direction: str = "effects", **bounds: int) -> LineageAnswer:
         """Return what followed from an item, a run or an event, or its causes; `bounds` are `depth`, `width` of the
-        tree, and `limit` of the list. Raises `NotInBank`, `AmbiguousId`; `BadInput` for an event without lineage.
+        tree, `limit` of the list, and `chars` of texts. Raises `NotInBank`, `AmbiguousId`; `BadInput` for
+        an event without lineage.
         """
         found: LineageAnswer = self.ask("lineage", kind=kind, id=str(id), direction=direction, **bounds)
         return found
@@ -186,28 +198,33 @@ class Questions:
 
     def check(
         self, *, noted: Iterable[Head | str] = (), retrievals: bool = False, decisions: bool = False,
-        strict: bool = False, parent: str | None = None,
+        strict: bool = False, parent: str | None = None, chars: int | None = None,
     ) -> BankCheck:  # fmt: skip
         """Check every byte of the log, heads noted before, and whether a correction is due; see `CheckQuestion`.
 
         Raises `LogCorruption` for damage; `CheckFailed` if a noted head, a retrieval or the ancestry does not hold.
         """
-        heads = tuple(map(str, several(noted)))
-        found: BankCheck = self.ask(
-            "check", noted=heads, retrievals=retrievals, decisions=decisions, strict=strict, parent=parent
-        )
+        asked = {"retrievals": retrievals, "decisions": decisions, "strict": strict, "parent": parent, "chars": chars}
+        found: BankCheck = self.ask("check", noted=tuple(map(str, several(noted))), **asked)
         return found
 
-    def bisect(self, bad: Iterable[str] = (), good: Iterable[str] = (), *, metric: Metric | None = None) -> Bisection:
+    def bisect(
+        self,
+        bad: Iterable[str] = (),
+        good: Iterable[str] = (),
+        *,
+        metric: Metric | None = None,
+        chars: int | None = None,
+    ) -> Bisection:
         """Return the events since which bad runs were given something else than when a good run began.
 
         Without runs, those of tasks that succeeded and then failed, by `metric`. Raises `NotInBank`, `AmbiguousId`,
         `BadInput`.
         """
-        found: Bisection = self.ask("bisect", bad=several(bad), good=several(good), metric=metric)
+        found: Bisection = self.ask("bisect", bad=several(bad), good=several(good), metric=metric, chars=chars)
         return found
 
-    def drift(self, ont: Names, old: Names = (), *, skip_unreadable: bool = False) -> Drift:
+    def drift(self, ont: Names, old: Names = (), *, skip_unreadable: bool = False, chars: int | None = None) -> Drift:
         """Return the texts that name what an ontology changed; without `old`, what doesn't exist in it.
 
         Raises `BadOntology`, `BadFiles`, `MissingExtra`, `QueryFailed`.
@@ -215,22 +232,22 @@ class Questions:
         from rbank_es.ontology.source_names import listed
 
         new, before = ([str(each) for each in listed(names)] for names in (ont, old))
-        found: Drift = self.ask("drift", ont=new, old=before, skip_unreadable=skip_unreadable)
+        found: Drift = self.ask("drift", ont=new, old=before, skip_unreadable=skip_unreadable, chars=chars)
         return found
 
-    def overview(self) -> Overview:
+    def overview(self, *, chars: int | None = None) -> Overview:
         """Return whether the bank gets better, and where it goes wrong."""
-        found: Overview = self.ask("overview")
+        found: Overview = self.ask("overview", chars=chars)
         return found
 
-    def about(self) -> About:
+    def about(self, *, chars: int | None = None) -> About:
         """Return what the bank is: its name, purpose, counts, policies, and the marks of its log."""
-        found: About = self.ask("about")
+        found: About = self.ask("about", chars=chars)
         return found
 
-    def policies(self) -> PoliciesAnswer:
+    def policies(self, *, chars: int | None = None) -> PoliciesAnswer:
         """Return the policy of each kind that governs, with all its settings, recorded or not."""
-        found: PoliciesAnswer = self.ask("policies")
+        found: PoliciesAnswer = self.ask("policies", chars=chars)
         return found
 
     if not TYPE_CHECKING:  # so that a mistyped name is still an error of types
