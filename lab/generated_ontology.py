@@ -15,8 +15,7 @@ Everything follows from the seed and the size. The words are made up; what they 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import NamedTuple
 
@@ -64,7 +63,7 @@ class Stay(NamedTuple):
     until: int
 
 
-class MadeUpWorld(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class MadeUpWorld(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is so, whatever it is called in RDF; things are named by index."""
 
     id: str
@@ -83,12 +82,6 @@ class MadeUpWorld(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether the data hold `watched_by` instead of `watches`."""
     has_middle: bool = True
 
-    def kinds(self, role: str) -> tuple[str, ...]:
-        """Return the roles of the classes that things of a class are typed with."""
-        if role == "carrier":
-            return LEAVES
-        return {"middle": LEAVES[:2], "post": POSTS}.get(role, (role,))
-
     def watch(self, carrier: str, post: str) -> str:
         """Return the pattern of a carrier that watches over a post, as the data hold it."""
         if self.turned:
@@ -98,44 +91,6 @@ class MadeUpWorld(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def unheld_watch(self, carrier: str, post: str) -> str:
         """Return the pattern by the inverse, of which there are no statements."""
         return msgspec.structs.replace(self, turned=not self.turned).watch(carrier, post)
-
-    # Kept, because every task of a large world asks for them.
-    @cached_property
-    def faced(self) -> Mapping[int, tuple[int, ...]]:
-        """The carriers that each faces by statements of its own."""
-        return _grouped(self.faces)
-
-    @cached_property
-    def facing(self) -> Mapping[int, tuple[int, ...]]:
-        """The carriers that each faces, in both directions."""
-        return _grouped([*self.faces, *((b, a) for a, b in self.faces)])
-
-    @cached_property
-    def watchers(self) -> Mapping[int, tuple[int, ...]]:
-        """The carriers that watch over each post."""
-        return _grouped((each.watches, at) for at, each in enumerate(self.carriers) if each.watches is not None)
-
-    @cached_property
-    def tenders(self) -> Mapping[int, tuple[int, ...]]:
-        """The people who have tended each carrier."""
-        return _grouped((each.carrier, each.person) for each in self.stays)
-
-    @cached_property
-    def shortcuts(self) -> Mapping[int, int]:
-        """The person that the shortcut names, of some carriers: the last one who tended it."""
-        last: dict[int, Stay] = {}
-        for stay in self.stays:
-            if stay.carrier not in last or stay.until > last[stay.carrier].until:
-                last[stay.carrier] = stay
-        return {carrier: stay.person for carrier, stay in last.items() if carrier % 3 == 0}
-
-
-def _grouped(pairs: Iterable[tuple[int, int]]) -> Mapping[int, tuple[int, ...]]:
-    """Return the second numbers by the first: sorted, each once, none where a number has none."""
-    found = defaultdict[int, set[int]](set)
-    for first, second in pairs:
-        found[first].add(second)
-    return defaultdict(tuple, {first: tuple(sorted(numbers)) for first, numbers in found.items()})
 
 
 def make_world(seed: int, size: int) -> MadeUpWorld:
@@ -297,7 +252,9 @@ def _places(world: MadeUpWorld) -> list[str]:
 
 
 def _carrier_lines(world: MadeUpWorld) -> list[str]:
-    v = world.terms
+    v, shortcuts, faced = world.terms, _shortcuts(world), defaultdict[int, list[int]](list)
+    for one, other in sorted(world.faces):
+        faced[one].append(other)
     lines = []
     for at, each in enumerate(world.carriers):
         me = thing(each.name)
@@ -305,13 +262,22 @@ def _carrier_lines(world: MadeUpWorld) -> list[str]:
         parts += [f"v:{v['empty']} {each.empty}", f"v:{v['loaded']} {each.loaded}"]
         if each.names_region:
             parts.append(f"v:{v['lies']} {thing(world.regions[each.region])}")
-        parts += [f"v:{v['faces']} {thing(world.carriers[other].name)}" for other in world.faced[at]]
-        if at in world.shortcuts:
-            parts.append(f"v:{v['tended']} {thing(world.people[world.shortcuts[at]])}")
+        parts += [f"v:{v['faces']} {thing(world.carriers[other].name)}" for other in faced[at]]
+        if at in shortcuts:
+            parts.append(f"v:{v['tended']} {thing(world.people[shortcuts[at]])}")
         lines.append(" ; ".join(parts) + " .")
         if each.watches is not None:
             lines.append(world.watch(me, thing(world.posts[each.watches].name)) + " .")
     return lines
+
+
+def _shortcuts(world: MadeUpWorld) -> Mapping[int, int]:
+    """Return the person that the shortcut names, of some carriers: the last one who tended it."""
+    last: dict[int, Stay] = {}
+    for stay in world.stays:
+        if stay.carrier not in last or stay.until > last[stay.carrier].until:
+            last[stay.carrier] = stay
+    return {carrier: stay.person for carrier, stay in last.items() if carrier % 3 == 0}
 
 
 def _stay_lines(world: MadeUpWorld) -> list[str]:

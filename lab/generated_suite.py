@@ -24,6 +24,7 @@ from rbank_es.lab.task_suite import Suite, suite_json
 from rbank_es.lab.template_parts import Draft, Template
 from rbank_es.limits import experiment_limits
 from rbank_es.loop.tasks import LEVELS, Task
+from rbank_es.system.extras import named_extra
 
 TEMPLATES = (*CLASS_TEMPLATES, *RELATION_TEMPLATES)
 FAMILIES = tuple(dict.fromkeys(template.family for template in TEMPLATES))
@@ -70,6 +71,27 @@ class SecondVersion(NamedTuple):
         return {**self.generated.files, "broken.json": listed}
 
 
+class _Answers:
+    """The answers of queries over a world."""
+
+    def __init__(self, world: MadeUpWorld) -> None:
+        with named_extra():
+            from pyoxigraph import RdfFormat, Store
+        self._store = Store()
+        self._store.load(turtle(world).encode(), RdfFormat.TURTLE)
+
+    def rows(self, query: str) -> list[list[Any]]:
+        """Return the rows of a query in the form that a task stores, sorted."""
+        found: Any = self._store.query(query)
+        return sorted([_stored(value) for value in row] for row in found)
+
+
+def _stored(value: Any) -> list[Any]:
+    if not hasattr(value, "datatype"):
+        return ["iri", value.value]
+    return ["num", int(value.value)] if value.datatype.value.endswith("integer") else ["lit", value.value, ""]
+
+
 class _Chosen(NamedTuple):
     """A template that is filled in, under the id of its task."""
 
@@ -77,7 +99,7 @@ class _Chosen(NamedTuple):
     template: Template
     parameters: tuple[Any, ...]
 
-    def task(self, world: MadeUpWorld) -> Task:
+    def task(self, world: MadeUpWorld, answers: _Answers) -> Task:
         """Return the task, as it is asked of this world."""
         draft = self.template.build(world, *self.parameters)
         return Task(
@@ -85,7 +107,7 @@ class _Chosen(NamedTuple):
             question=draft.question,
             ontology=world.id,
             gold_sparql=draft.gold,
-            answer=draft.rows,
+            answer=answers.rows(draft.gold),
             level=self.template.level,
             family=self.template.family,
             misleading_sparql=draft.misleading,
@@ -105,7 +127,7 @@ def second_version(seed: int, tasks: int) -> SecondVersion:
     """Return the second version of the suite that `generate` makes of the same arguments. Raises as it does."""
     world, chosen = _generated(seed, tasks)
     later = _later(world)
-    queries = {each.id: each.task(world).gold_sparql or "" for each in chosen}
+    queries = {each.id: each.template.build(world, *each.parameters).gold for each in chosen}
     broken = tuple(
         BrokenLesson(
             change=change,
@@ -142,7 +164,8 @@ def _later(world: MadeUpWorld) -> MadeUpWorld:
 
 
 def _suite(world: MadeUpWorld, chosen: list[_Chosen], name: str) -> GeneratedSuite:
-    made = Suite.of(name, (each.task(world) for each in chosen), {world.id: (ONTOLOGY_FILE,)})
+    answers = _Answers(world)
+    made = Suite.of(name, (each.task(world, answers) for each in chosen), {world.id: (ONTOLOGY_FILE,)})
     return GeneratedSuite(made, turtle(world))
 
 
@@ -152,9 +175,11 @@ def _generated(seed: int, tasks: int) -> tuple[MadeUpWorld, list[_Chosen]]:
         raise BadInput(f"{tasks:,} tasks: ask for 1 to {experiment_limits.GENERATED_TASKS:,}")
     # Enough things for every task to be about others; half as many are enough, because each is asked about in ten ways.
     world = make_world(seed, max(_CARRIERS_LEAST, tasks // 2))
-    random, asked = Random(f"rbank-es tasks {seed}"), set[str]()
+    random, asked, answers = Random(f"rbank-es tasks {seed}"), set[str](), _Answers(world)
     cells = [
-        (f"{family}-{level}", _drafts(world, family, level, random, asked)) for level in LEVELS for family in FAMILIES
+        (f"{family}-{level}", _drafts(world, answers, family, level, random, asked))
+        for level in LEVELS
+        for family in FAMILIES
     ]
     chosen, counts = list[_Chosen](), Counter[str]()
     # In turn: one task of each level and family before a second of any; a cell without drafts is dropped.
@@ -173,7 +198,7 @@ _CARRIERS_LEAST = 24
 
 
 def _drafts(
-    world: MadeUpWorld, family: str, level: int, random: Random, asked: set[str]
+    world: MadeUpWorld, answers: _Answers, family: str, level: int, random: Random, asked: set[str]
 ) -> Iterator[tuple[Template, tuple[Any, ...]]]:
     """Yield the templates of a family and level, filled in, that make a task; no question is asked twice."""
     filled = [
@@ -185,11 +210,15 @@ def _drafts(
     random.shuffle(filled)
     for template, parameters in filled:
         draft = template.build(world, *parameters)
-        if draft.traps and draft.question not in asked and not _is_given_away(draft):
+        if draft.question not in asked and _traps(draft, answers):
             asked.add(draft.question)
             yield template, parameters
 
 
-def _is_given_away(draft: Draft) -> bool:
-    stored = gold_of(None, draft.rows)
-    return stored is not None and stored.answer is not None and bool(given_away(draft.question, stored.answer))
+def _traps(draft: Draft, answers: _Answers) -> bool:
+    """Return whether there is an answer that the question doesn't hold, and the mistake gives another one."""
+    rows = answers.rows(draft.gold)
+    if not rows or rows == answers.rows(draft.misleading):
+        return False
+    stored = gold_of(None, rows)
+    return stored is not None and stored.answer is not None and not given_away(draft.question, stored.answer)

@@ -1,40 +1,22 @@
-"""Parts of the templates of generated tasks: what fills them in, patterns, and rows computed without any query.
-
-Each template gives the answer twice: as a query, and computed from the world without one. So a task is right if its
-query, run by any engine, finds the computed rows; and it is a task only if its misleading query doesn't.
-"""
+"""Parts of the templates of generated tasks: what fills them in, and patterns of their queries."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
 from rbank_es.lab.generated_ontology import MadeUpWorld
 
-Cells = list[Any]
-"""One row of an answer, in the form that a task stores."""
-
-NO_ROWS: list[Cells] = []
-
 SUPERCLASSES = ("carrier", "middle", "post")
 
 
 class Draft(NamedTuple):
-    """A question with its query and rows, and those of the mistake that it invites."""
+    """A question with its query, and that of the mistake that it invites."""
 
     question: str
     gold: str
     misleading: str
-    rows: list[Cells]
-    wrong_rows: list[Cells]
-
-    @property
-    def traps(self) -> bool:
-        """Whether there is an answer, and the mistake gives another one."""
-        return bool(self.rows) and _counted(self.rows) != _counted(self.wrong_rows)
 
 
 class Template(NamedTuple):
@@ -44,10 +26,6 @@ class Template(NamedTuple):
     level: int
     build: Callable[..., Draft]
     parameters: Callable[[MadeUpWorld], Iterable[tuple[Any, ...]]]
-
-
-def _counted(rows: list[Cells]) -> Counter[str]:
-    return Counter(map(json.dumps, rows))
 
 
 # ---------------------------------------------------------------- what templates are filled with
@@ -83,7 +61,7 @@ def each_of(*roles: str) -> Callable[[MadeUpWorld], Iterator[tuple[str]]]:
     return lambda world: ((role,) for role in roles)
 
 
-# ---------------------------------------------------------------- queries and rows
+# ---------------------------------------------------------------- queries
 
 
 def query(world: MadeUpWorld, body: str, *, asked: str = "?x", tail: str = "") -> str:
@@ -103,40 +81,13 @@ def drafted(
     question: str,
     body: Callable[[str], str],
     parts: tuple[str, str],
-    rows: list[Cells],
-    wrong_rows: list[Cells] = NO_ROWS,
     *,
     asked: str = "?x",
     tail: str = "",
 ) -> Draft:
     """Return a draft: its query has `body` of the first of two parts as its pattern, its mistake that of the other."""
     gold, misleading = (query(world, body(part), asked=asked, tail=tail) for part in parts)
-    return Draft(question, gold, misleading, rows, wrong_rows)
-
-
-def thing_rows(world: MadeUpWorld, names: Iterable[str]) -> list[Cells]:
-    """Return a row for each thing, by its name."""
-    return [[["iri", f"{world.namespace}thing/{name.lower()}"]] for name in sorted(names)]
-
-
-def carrier_rows(world: MadeUpWorld, found: Iterable[int]) -> list[Cells]:
-    """Return a row for each carrier, by its index."""
-    return thing_rows(world, (world.carriers[at].name for at in found))
-
-
-def name_rows(found: Iterable[str]) -> list[Cells]:
-    """Return a row for each name."""
-    return [[["lit", name, ""]] for name in sorted(found)]
-
-
-def number_row(number: int) -> list[Cells]:
-    """Return the one row of a count."""
-    return [[["num", number]]]
-
-
-def number_rows(found: Iterable[int]) -> list[Cells]:
-    """Return a row for each number."""
-    return [[["num", number]] for number in sorted(found)]
+    return Draft(question, gold, misleading)
 
 
 def is_a(world: MadeUpWorld, variable: str, role: str) -> str:
@@ -150,21 +101,7 @@ def typed(world: MadeUpWorld, variable: str, role: str) -> str:
     return f"{variable} a v:{world.terms[role]}"
 
 
-def of_kind(world: MadeUpWorld, role: str) -> list[int]:
-    """Return the carriers of a class."""
-    return [at for at, each in enumerate(world.carriers) if each.kind in world.kinds(role)]
-
-
-def posts_of_kind(world: MadeUpWorld, role: str) -> list[int]:
-    """Return the posts of a class."""
-    return [at for at, each in enumerate(world.posts) if each.kind in world.kinds(role)]
-
-
-def in_region(world: MadeUpWorld, region: int, *, whole: bool = True) -> list[int]:
-    """Return the carriers in a region; unless `whole`, only those that name it themselves."""
-    return [at for at, each in enumerate(world.carriers) if each.region == region and (whole or each.names_region)]
-
-
-def people_rows(world: MadeUpWorld, found: Iterable[int]) -> list[Cells]:
-    """Return a row for each person, by index."""
-    return thing_rows(world, (world.people[at] for at in found))
+def lies(world: MadeUpWorld) -> tuple[str, str]:
+    """Return the path from a carrier to its region on either side, and that on its own side alone."""
+    own = f"v:{world.terms['lies']}"
+    return f"{own}|^v:{world.terms['holds']}", own

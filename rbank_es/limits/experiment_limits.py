@@ -2,7 +2,7 @@
 
 from rbank_es.limits import MIB
 
-# Tasks of a generated suite: each is drafted and computed in its world, in time that grows with the square.
+# Tasks of a generated suite: each is drafted and asked of its world, in time that grows with the square.
 GENERATED_TASKS = 2_000
 # The file of an experiment: words and switches; the longest shipped one has 4 KiB.
 EXPERIMENT_BYTES = 1 * MIB
