@@ -23,7 +23,7 @@ from rbank_es.data import lights
 from rbank_es.events import MemoriesExtracted, Reliance, RunJudged, RunStarted
 from rbank_es.law import DedupV2, active
 from rbank_es.law.decisions import append_decided
-from rbank_es.law.known_items import KnownItems
+from rbank_es.law.similar_items import KnownItems
 
 DESCENDANTS = 1_000
 BATCH = 250

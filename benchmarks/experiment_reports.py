@@ -20,24 +20,24 @@ from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS, lights
 from rbank_es.events import Event, ExperimentFinished, ExperimentStarted, RunStarted
 from rbank_es.events.run_events import Trial
-from rbank_es.lab.beginnings import BEGINNING, begin, fork_point
-from rbank_es.lab.definition import load_experiment
+from rbank_es.lab.experiment_definition import load_experiment
 from rbank_es.lab.experiment_folder import read_experiment
+from rbank_es.lab.experiment_inputs import Materials, gather
+from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.experiment_run import prepare_folder, run_experiment
-from rbank_es.lab.materials import Materials, gather
-from rbank_es.lab.plan import trials
 from rbank_es.lab.report import write_report
 from rbank_es.lab.report_check import check_report
 from rbank_es.lab.run_rows import rows_of
 from rbank_es.lab.suite_script import script_of
+from rbank_es.lab.tamper_evidence import BEGINNING, begin, fork_point
 from rbank_es.lab.task_suite import load_suite
 from rbank_es.lab.trial import tables_of
 from rbank_es.lab.trial_log import TrialLog
 from rbank_es.lab.trial_place import TrialPlace, base_place
 from rbank_es.lab.trial_record import results_digest
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.data_source import Source, open_source
 
 REPETITIONS = 50
 GOAL_S = 10

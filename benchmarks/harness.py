@@ -26,20 +26,20 @@ from benchmarks.measure import Goal, Row, duration, interleave, interval
 from benchmarks.scripted import LATENCY_S
 from benchmarks.sizes import Sizes
 from rbank_es.bank import Bank
-from rbank_es.lab.definition import Condition, load_experiment
+from rbank_es.lab.experiment_definition import Condition, load_experiment
+from rbank_es.lab.experiment_inputs import Materials, gather
+from rbank_es.lab.experiment_plan import ordered_tasks
 from rbank_es.lab.experiment_run import run_experiment
 from rbank_es.lab.generated_suite import ONTOLOGY_FILE, generate
-from rbank_es.lab.materials import Materials, gather
-from rbank_es.lab.plan import ordered_tasks
 from rbank_es.lab.suite_script import script_of
 from rbank_es.lab.task_suite import Suite
 from rbank_es.lab.trial import tables_of
 from rbank_es.loop import run_closed_loop
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.scripted_model import Script, Turn
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sandbox import deno
-from rbank_es.sparql.source import open_source
+from rbank_es.sparql.data_source import open_source
 
 SEED = 7
 TASKS = (10, 200)

@@ -20,9 +20,9 @@ from rbank_es.data import shipped
 from rbank_es.events import RunStarted
 from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.source import open_source
-from rbank_es.tools.runtime.tool_family import ToolPolicy
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.sparql.data_source import open_source
+from rbank_es.tools.shared.tool_family import ToolPolicy
+from rbank_es.tools.shared.toolbox import Toolbox, build_tools
 
 PAGE = 20
 Payloads = Literal["handles", "naive"]

@@ -26,7 +26,7 @@ from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.events.derived_ids import decisions_id
 from rbank_es.extraction import consolidate
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.scripted_model import rendered
 
 HOME = Path(__file__).parent.parent

@@ -23,7 +23,7 @@ from rbank_es.events.items import Item
 from rbank_es.law import ItemState
 from rbank_es.policies import Bm25V2, Bm25V3, Filters, RetrievalPolicy
 from rbank_es.policies.words import any_of, words_of
-from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.in_memory_items import ActiveItems
 
 HERE = Path(__file__).parent / "recall_sets"
 POLICIES: Mapping[str, RetrievalPolicy] = {

@@ -26,12 +26,12 @@ from rbank_es.events import RunStarted
 from rbank_es.executors.agent_step import AgentTask
 from rbank_es.executors.executor import Recorder, RunLimits
 from rbank_es.executors.rlm import Rlm
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms
 from rbank_es.tools.memory.query_extractor import QueryPattern
-from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_family import Reply, ToolSession
-from rbank_es.tools.runtime.toolbox import Toolbox
+from rbank_es.tools.shared.handle_store import Store
+from rbank_es.tools.shared.tool_family import Reply, ToolSession
+from rbank_es.tools.shared.toolbox import Toolbox
 
 GOAL_PERCENT = 5
 

@@ -14,11 +14,11 @@ from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.data import lights
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.rerun.execution import rerun
 from rbank_es.rerun.ontology_lookup import Ontologies
-from rbank_es.sparql.source import open_source
+from rbank_es.sparql.data_source import open_source
 
 GOAL_MS = 100
 TASK = Task(id="heights", question="How high do the lights of the coast stand above the water?")

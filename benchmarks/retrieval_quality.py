@@ -26,7 +26,7 @@ from rbank_es.lab.retrieval_comparison import RetrievalComparison, compare_retri
 from rbank_es.law import ItemState
 from rbank_es.policies import Bm25V1, Bm25V2, Bm25V3, Filters, RetrievalPolicy
 from rbank_es.policies.retrieval_quality import CaseQuality, RelevanceCase, evaluate, read_cases
-from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.in_memory_items import ActiveItems
 
 LUCENE = Bm25V2(weights=(1.0, 1.0, 1.0, 1.0), parts=0.0, stop_weight=0.0, k1=1.2, b=0.75)
 """bm25-1 with Lucene's idf, and nothing else changed."""

@@ -14,7 +14,7 @@ from benchmarks.scripted import ANSWER, LATENCY_S, QUESTION, STEPS, Scripted
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.loop import LoopSettings, Task, run_closed_loop
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.sandbox.sandbox_pool import SandboxPool
 
 K = 3

@@ -11,9 +11,9 @@ from benchmarks.measure import Goal, Row, duration, interleave, timed_each
 from benchmarks.sizes import Sizes
 from rbank_es import Bank
 from rbank_es.tools.memory.query_extractor import QueryPattern
-from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_family import Reply, ToolSession
-from rbank_es.tools.runtime.toolbox import Toolbox
+from rbank_es.tools.shared.handle_store import Store
+from rbank_es.tools.shared.tool_family import Reply, ToolSession
+from rbank_es.tools.shared.toolbox import Toolbox
 
 CALLS = 200
 GOAL_US = 100

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from rbank_es.cli.shared.application import COMMANDS, SECTIONS, Command, CommandGroup
+from rbank_es.cli.shared.command_registry import COMMANDS, SECTIONS, Command, CommandGroup
 
 DOCUMENT = Path(__file__).resolve().parent / "commands.md"
 INTRODUCTION = """\

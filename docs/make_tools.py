@@ -22,8 +22,8 @@ from rbank_es.events import RunStarted
 from rbank_es.events.items import Item
 from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.tools.runtime.tool_family import ToolPolicy
-from rbank_es.tools.runtime.toolbox import Manual, Toolbox, build_tools
+from rbank_es.tools.shared.tool_family import ToolPolicy
+from rbank_es.tools.shared.toolbox import Manual, Toolbox, build_tools
 
 DOCUMENT = Path(__file__).resolve().parent / "tools.md"
 BEGIN = "<!-- manual: made by docs/make_tools.py -->\n"

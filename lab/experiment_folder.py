@@ -21,13 +21,13 @@ from rbank_es.errors import BadInput
 from rbank_es.events import ExperimentStarted
 from rbank_es.events.json_input import decode_strict
 from rbank_es.events.run_events import Trial
-from rbank_es.lab.beginnings import recorded_definition, require_same_runs
-from rbank_es.lab.definition import BASE, Experiment, parse_experiment
+from rbank_es.lab.experiment_definition import BASE, Experiment, parse_experiment
+from rbank_es.lab.experiment_inputs import MaterialDigests
+from rbank_es.lab.experiment_plan import ordered_tasks, trials
 from rbank_es.lab.guide_worth import GuideWorth, guide_worths
-from rbank_es.lab.materials import MaterialDigests
-from rbank_es.lab.plan import ordered_tasks, trials
 from rbank_es.lab.ratings import KnownRatings, known_ratings
 from rbank_es.lab.run_rows import TrialRun, rows_of
+from rbank_es.lab.tamper_evidence import recorded_definition, require_same_runs
 from rbank_es.lab.task_suite import Suite, load_suite
 from rbank_es.lab.trial_log import TrialLog
 from rbank_es.lab.trial_place import (
@@ -52,7 +52,7 @@ from rbank_es.system.validation_messages import reason_of
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 class TrialRead(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,11 +32,11 @@ from rbank_es.errors import BadInput, BankNotFound, LogBusy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import RunBounds, Trial
 from rbank_es.executors.executor import Interpreters, executor_class
-from rbank_es.lab.beginnings import SHARDS
-from rbank_es.lab.definition import Experiment
-from rbank_es.lab.materials import Materials
-from rbank_es.lab.plan import trials
+from rbank_es.lab.experiment_definition import Experiment
+from rbank_es.lab.experiment_inputs import Materials
+from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.shards import Shard, ShardFolder
+from rbank_es.lab.tamper_evidence import SHARDS
 from rbank_es.lab.task_suite import suite_json
 from rbank_es.lab.trial import TrialOutcome, patiently, run_trial
 from rbank_es.lab.trial_claims import Claims
@@ -58,7 +58,7 @@ from rbank_es.system.files import is_scratch, kind_of, write_replacing
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 PACKAGES = ("msgspec", "dspy", "pyoxigraph", "rdflib", "sqlite-utils", "deno")
 """Packages on whose versions a result may depend."""

@@ -19,7 +19,7 @@ from rbank_es.lab.run_rows import NO_RATINGS
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 COSTS = ("lm_calls", "tokens", "cost_usd")
 """The metrics in which a guide costs something once, and may save something in each run."""

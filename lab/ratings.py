@@ -17,14 +17,14 @@ from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events import ArtifactMaterialised, RunFinished, RunJudged
 from rbank_es.judging.rubric import RUBRICS, Rating, Rubric, Subject, rate
 from rbank_es.judging.run_outcome import outcome_of
-from rbank_es.lab.plan import trials
+from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.trial_place import RATINGS, TrialPlace, base_place, directory, opened
 from rbank_es.system.progress import OnProgress, reported
 
 if TYPE_CHECKING:
-    from rbank_es.lab.definition import Experiment
+    from rbank_es.lab.experiment_definition import Experiment
     from rbank_es.lab.task_suite import Suite
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.model_choice import LmChoice
 
 
 class Rated(Struct, frozen=True, kw_only=True):

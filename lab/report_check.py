@@ -23,13 +23,13 @@ from rbank_es.errors import BadInput, JudgeFailed, LogError, RBankError
 from rbank_es.judging.gold_answers import gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.run_outcome import outcome_of
-from rbank_es.lab.beginnings import beginning_faults, changed_parts
-from rbank_es.lab.definition import BASE
+from rbank_es.lab.experiment_definition import BASE
 from rbank_es.lab.experiment_folder import ExperimentData, FolderHead, read_experiment
-from rbank_es.lab.plan import trials
+from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.ratings import ratings_place
 from rbank_es.lab.report import CONDITIONS, ROWS, report_files
 from rbank_es.lab.run_rows import TrialRun
+from rbank_es.lab.tamper_evidence import beginning_faults, changed_parts
 from rbank_es.lab.trial_place import (
     BANKS,
     DEFINITION,
@@ -49,7 +49,7 @@ from rbank_es.system.progress import OnProgress, reported
 
 if TYPE_CHECKING:
     from rbank_es.loop.tasks import Task
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 class ReportDifference(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from rbank_es.policies import selection_policy
 if TYPE_CHECKING:
     from rbank_es.lab.task_suite import Suite
     from rbank_es.loop.tasks import Task
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 Quality = Literal["exact", "superset", "subset", "wrong", "none"]
 """How the result relates to the right one: the same; with more rows or columns; with fewer; another; no result."""

@@ -25,8 +25,8 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Trial
-from rbank_es.lab.definition import BASE, Experiment
-from rbank_es.lab.plan import trials
+from rbank_es.lab.experiment_definition import BASE, Experiment
+from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.trial import OnTaskEnd, TrialOutcome, is_finished
 from rbank_es.lab.trial_claims import Claim, Claims
 from rbank_es.lab.trial_place import WORK, TrialPlace, base_place, directory, opened

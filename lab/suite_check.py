@@ -23,13 +23,13 @@ from rbank_es.lab.query_mistakes import plausible_mistakes
 from rbank_es.lab.task_suite import Suite
 from rbank_es.limits import experiment_limits
 from rbank_es.loop.tasks import Task
+from rbank_es.sparql.data_source import Source, dataset_of
 from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
 from rbank_es.sparql.guard import Checked
 from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tokens import Edit, rewritten
 from rbank_es.sparql.parser.tree import Selection, projected, selections
 from rbank_es.sparql.results import Answer
-from rbank_es.sparql.source import Source, dataset_of
 from rbank_es.system.progress import OnProgress, reported
 
 NOT_RUN = "not run: its endpoint is only asked if you say so"

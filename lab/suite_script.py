@@ -16,7 +16,7 @@ from rbank_es.lab.task_suite import Suite
 from rbank_es.lab.toml_text import to_toml
 from rbank_es.loop.guide_run import guide_task
 from rbank_es.loop.tasks import Task
-from rbank_es.models.prompt_table import RATING_MOST
+from rbank_es.models.role_prompts import RATING_MOST
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.parsed_query import parse_query
 

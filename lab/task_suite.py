@@ -23,7 +23,7 @@ from rbank_es import limits
 from rbank_es.data import LIGHTS, lights
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import decode_strict, read_at_most
-from rbank_es.events.short_repr import Shown
+from rbank_es.events.notebook_repr import Shown
 from rbank_es.loop.tasks import Task, parse_tasks, suite_digest
 from rbank_es.system.validation_messages import reason_of
 

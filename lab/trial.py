@@ -20,10 +20,10 @@ from rbank_es.errors import BadInput, BankNotFound, LoopStopped
 from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
 from rbank_es.events.run_events import Trial
 from rbank_es.events.run_totals import known_sum
-from rbank_es.lab.beginnings import BEGINNING, begin, fork_point
-from rbank_es.lab.materials import Materials
-from rbank_es.lab.plan import ordered_tasks
+from rbank_es.lab.experiment_inputs import Materials
+from rbank_es.lab.experiment_plan import ordered_tasks
 from rbank_es.lab.run_rows import rows_of
+from rbank_es.lab.tamper_evidence import BEGINNING, begin, fork_point
 from rbank_es.lab.trial_log import TrialLog
 from rbank_es.lab.trial_place import TrialPlace, base_place, opened
 from rbank_es.lab.trial_record import results_digest

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BankNotFound
 from rbank_es.events.run_events import Trial
-from rbank_es.lab.definition import BASE
+from rbank_es.lab.experiment_definition import BASE
 from rbank_es.system.files import kind_of, read_regular
 
 DEFINITION, SUITE, ENVIRONMENT = "experiment.toml", "suite.json", "environment.json"

@@ -39,11 +39,11 @@ from rbank_es.loop.closed_loop import TaskResult, run_closed_loop, run_matts_par
 from rbank_es.loop.guide_run import write_guide  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task, load_tasks, suite_digest  # noqa: E402
-from rbank_es.models.choice import LmChoice  # noqa: E402
+from rbank_es.models.model_choice import LmChoice  # noqa: E402
 from rbank_es.ontology.loader import load_ontology  # noqa: E402
 from rbank_es.policies import Bm25V2, default_policies  # noqa: E402
 from rbank_es.sandbox.sandbox_pool import SandboxPool  # noqa: E402
-from rbank_es.sparql.source import Source, open_source  # noqa: E402
+from rbank_es.sparql.data_source import Source, open_source  # noqa: E402
 
 STORY, TASKS, SCRIPT = HERE / "sample_story.toml", HERE / "sample_tasks.json", HERE / "sample_script.toml"
 CURATOR = "curator"

@@ -23,7 +23,6 @@ from rbank_es.law.bank_state import CandidateState, ExtractionState, ItemRecord,
 from rbank_es.law.fold_memory import MEMORY_HANDLERS, UNBOUNDED, MemoryFacts, links
 from rbank_es.law.persistent_set import GrowingSet
 from rbank_es.law.validity import Standing
-from rbank_es.projections.facts import Facts, PreparedParts
 from rbank_es.projections.memory_tables import (
     ACTS,
     CANDIDATES,
@@ -42,6 +41,7 @@ from rbank_es.projections.memory_tables import (
     WITNESSES,
 )
 from rbank_es.projections.projection import Change, Close, Insert, Row, Table, json_of
+from rbank_es.projections.row_cache import Facts, PreparedParts
 
 TableRow = tuple[Table, Row]
 

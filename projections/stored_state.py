@@ -73,7 +73,7 @@ class _StoredItems(LookedUpItems):
     @property
     def active(self) -> int:
         """The number of active items that agents are given."""
-        from rbank_es.law.known_items import counts_for_agents  # on use: patterns come with it
+        from rbank_es.law.similar_items import counts_for_agents  # on use: patterns come with it
 
         return self._stored.answer(self._stored.active, lambda all: sum(map(counts_for_agents, all.items.values())))
 

@@ -1,7 +1,7 @@
 """Rankings of active items by the words that their texts have: the search, and the reader of the postings for it.
 
 What `WordIndex` keeps in memory is of one position, and stays right whatever is appended to the file: which texts are
-active, and the postings of the terms that were asked for. `held_words` has the items of a refold instead.
+active, and the postings of the terms that were asked for. `in_memory_words` has the items of a refold instead.
 """
 
 from __future__ import annotations

@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from rbank_es.events.items import Item as Item
     from rbank_es.law import State as State, evolve as evolve, fold as fold
     from rbank_es.ontology.loader import load_ontology as load_ontology
-    from rbank_es.sparql.source import open_source as open_source
-    from rbank_es.tools.runtime.store import Store as Store
-    from rbank_es.tools.runtime.toolbox import build_tools as build_tools
+    from rbank_es.sparql.data_source import open_source as open_source
+    from rbank_es.tools.shared.handle_store import Store as Store
+    from rbank_es.tools.shared.toolbox import build_tools as build_tools
 
 __version__ = "0.1.0"
 
@@ -79,9 +79,9 @@ _PUBLIC = {
     "rbank_es.events.items": "Item",
     "rbank_es.law": "State evolve fold",
     "rbank_es.ontology.loader": "load_ontology",
-    "rbank_es.sparql.source": "open_source",
-    "rbank_es.tools.runtime.store": "Store",
-    "rbank_es.tools.runtime.toolbox": "build_tools",
+    "rbank_es.sparql.data_source": "open_source",
+    "rbank_es.tools.shared.handle_store": "Store",
+    "rbank_es.tools.shared.toolbox": "build_tools",
 }
 """The public names of each module, with blanks between them."""
 

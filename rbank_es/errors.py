@@ -47,8 +47,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rbank_es.system.bad_files import refused_files
-from rbank_es.system.shown_locator import shown_locator, without_secrets
+from rbank_es.system.redacted_locator import shown_locator, without_secrets
+from rbank_es.system.unreadable_files import refused_files
 
 
 class RBankError(Exception):

@@ -16,7 +16,7 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.law import ConsolidationPolicy, State, fold
 from rbank_es.law.decisions import Decider
-from rbank_es.law.known_items import KnownItems
+from rbank_es.law.similar_items import KnownItems
 from tests.pools import extraction_id, uuid_of
 from tests.strategies import stamped
 

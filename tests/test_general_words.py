@@ -20,7 +20,7 @@ from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.lm_judge import LEANINGS, SHOWN
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.models.prompt import asked_again
-from rbank_es.models.prompt_table import PromptKind, prompt_for
+from rbank_es.models.role_prompts import PromptKind, prompt_for
 from rbank_es.policies.packed_items import pack_items
 
 WORDS_OF_SOURCES = re.compile(

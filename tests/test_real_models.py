@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from tests.models import openai_server as says
 from tests.models.openai_server import openai_server
 from tests.models.runs import ask, called, models

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rbank_es.limits import tool_limits
-from rbank_es.tools.runtime.tool_answers import largest, leading, size
-from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
+from rbank_es.tools.shared.tool_answers import largest, leading, size
+from rbank_es.tools.shared.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 _FRAME_CHARS = 240
 """Characters of a result that the keys, numbers and hints around a text take."""

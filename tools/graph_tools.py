@@ -10,12 +10,12 @@ from rbank_es.limits import tool_limits
 from rbank_es.tools.graph.resource_summary import ResourceQueries, ResourceSummary
 from rbank_es.tools.graph.schema_tables import SchemaTables, known_number, tables_of
 from rbank_es.tools.graph.term_search import search
-from rbank_es.tools.runtime.tool_answers import AnswerBudget, Thing, from_zero, within
-from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
+from rbank_es.tools.shared.tool_answers import AnswerBudget, Thing, from_zero, within
+from rbank_es.tools.shared.tool_family import Reply, SessionTools, ToolError, ToolFamily
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 class GraphTools(SessionTools):

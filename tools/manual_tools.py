@@ -6,9 +6,9 @@ from typing import Any
 
 from rbank_es.limits import tool_limits
 from rbank_es.system.nearest_name import hint
-from rbank_es.tools.runtime.manual_text import one_line
-from rbank_es.tools.runtime.tool_answers import HANDLE, OK_CHARS, size
-from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
+from rbank_es.tools.shared.manual_text import one_line
+from rbank_es.tools.shared.tool_answers import HANDLE, OK_CHARS, size
+from rbank_es.tools.shared.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 
 class ManualTools(SessionTools):

@@ -20,8 +20,8 @@ from rbank_es.policies.words import query_words
 from rbank_es.system.text_cuts import ELLIPSIS
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, items_view, quoted, search_items
 from rbank_es.tools.memory.proposal import Proposer
-from rbank_es.tools.runtime.tool_answers import HANDLE, OK_CHARS, UNBOUNDED, encode, size, within
-from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
+from rbank_es.tools.shared.tool_answers import HANDLE, OK_CHARS, UNBOUNDED, encode, size, within
+from rbank_es.tools.shared.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 if TYPE_CHECKING:
     from rbank_es.tools.memory.query_extractor import ProposalEvidence

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 from rbank_es import limits
 from rbank_es.errors import LimitExceeded
 from rbank_es.limits import tool_limits
-from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
+from rbank_es.tools.shared.tool_family import Reply, SessionTools, ToolError, ToolFamily
 from rbank_es.tools.sparql_tools import QueryRequest, QueryRunner, SparqlTools
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 class ProvenanceTools(SessionTools):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rbank_es import limits
-from rbank_es.tools.runtime.tool_family import Reply, SessionTools, ToolError, ToolFamily
+from rbank_es.tools.shared.tool_family import Reply, SessionTools, ToolError, ToolFamily
 
 
 class PythonApi(SessionTools):

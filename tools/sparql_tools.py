@@ -21,8 +21,8 @@ from rbank_es.tools.graph.schema_tables import DIGEST_CHARS, SchemaTables, known
 from rbank_es.tools.graph.term_names import TermNames
 from rbank_es.tools.memory.item_search import related_items
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
-from rbank_es.tools.runtime.result_page import slice_answer, value_of
-from rbank_es.tools.runtime.tool_answers import (
+from rbank_es.tools.shared.result_page import slice_answer, value_of
+from rbank_es.tools.shared.tool_answers import (
     HANDLE,
     UNBOUNDED,
     AnswerBudget,
@@ -32,12 +32,12 @@ from rbank_es.tools.runtime.tool_answers import (
     size,
     within,
 )
-from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolFamily, ToolSession
+from rbank_es.tools.shared.tool_family import Reply, ToolError, ToolFamily, ToolSession
 
 if TYPE_CHECKING:
+    from rbank_es.sparql.data_source import Source
     from rbank_es.sparql.guard import Checked
     from rbank_es.sparql.lint import LintFinding
-    from rbank_es.sparql.source import Source
 
 Mode = Literal["overview", "classes", "properties", "detail"]
 

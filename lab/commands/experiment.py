@@ -22,8 +22,8 @@ from rbank_es.cli.shared.agent_options import (
     server_options,
     source_options,
 )
-from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import NumberRange
+from rbank_es.cli.shared.command_registry import CommandGroup, command
 from rbank_es.cli.shared.ending_table import endings_of, print_endings
 from rbank_es.cli.shared.interruption import interruptible
 from rbank_es.cli.shared.loop_progress import LoopDisplay
@@ -53,14 +53,14 @@ from rbank_es.limits import experiment_limits
 if TYPE_CHECKING:
     from rbank_es.answers.endings import EndingRow
     from rbank_es.events.run_events import Role, Trial
-    from rbank_es.lab.definition import Condition, Experiment
-    from rbank_es.lab.materials import Materials
-    from rbank_es.lab.plan import ExperimentPlan, Prices, RolePlan
+    from rbank_es.lab.experiment_definition import Condition, Experiment
+    from rbank_es.lab.experiment_inputs import Materials
+    from rbank_es.lab.experiment_plan import ExperimentPlan, Prices, RolePlan
     from rbank_es.lab.task_suite import Suite
     from rbank_es.lab.trial import TrialOutcome
     from rbank_es.loop.closed_loop import TaskResult
-    from rbank_es.models.choice import LmChoice
-    from rbank_es.sparql.source import Source
+    from rbank_es.models.model_choice import LmChoice
+    from rbank_es.sparql.data_source import Source
 
 ROLE_OF: dict[str, Role] = {"lm": "agent", "sub_lm": "sub", "judge_lm": "judge", "extractor_lm": "extractor"}
 
@@ -80,7 +80,7 @@ def experiment() -> None:
 @command("list", "rbank-es experiment list")
 def list_(as_json: bool) -> None:
     """List the experiments that come with rbank-es."""
-    from rbank_es.lab.definition import load_experiment, shipped_experiments
+    from rbank_es.lab.experiment_definition import load_experiment, shipped_experiments
 
     loaded = [load_experiment(name) for name in shipped_experiments()]
     if as_json:
@@ -97,7 +97,7 @@ def list_(as_json: bool) -> None:
 @click.option("--toml", "as_toml", is_flag=True, help="Print the definition with every default filled in.")
 def show(name: str, as_toml: bool, as_json: bool) -> None:
     """Show an experiment: its question, its conditions and how they differ, and the contrasts that it declares."""
-    from rbank_es.lab.definition import load_experiment
+    from rbank_es.lab.experiment_definition import load_experiment
 
     loaded = load_experiment(name)
     if as_toml and as_json:
@@ -214,7 +214,7 @@ def run(name: str, as_json: bool, **given: Any) -> None:
     has no trial left takes those that nobody is at. The same command goes on after an interruption; `experiment status`
     shows how far they are.
     """
-    from rbank_es.lab.definition import load_experiment
+    from rbank_es.lab.experiment_definition import load_experiment
     from rbank_es.lab.shards import Shard
 
     shard = Shard.parse(given["shard"]) if given["shard"] is not None else None
@@ -231,7 +231,7 @@ def run(name: str, as_json: bool, **given: Any) -> None:
     with ExitStack() as stack:
         materials = _materials(chosen, name, given, stack)
         if given["dry_run"]:
-            from rbank_es.lab.plan import planned
+            from rbank_es.lab.experiment_plan import planned
 
             _print_plan(planned(materials, prices), as_json=as_json)
             return
@@ -256,7 +256,7 @@ def _chosen(loaded: Experiment, given: dict[str, Any]) -> Experiment:
     )
     models = {ROLE_OF[option]: choice for option, choice in named.items() if choice is not None}
     if not models and not loaded.models and given["dry_run"]:
-        from rbank_es.lab.definition import UNNAMED
+        from rbank_es.lab.experiment_definition import UNNAMED
 
         models = {"agent": UNNAMED}
     return msgspec.structs.replace(
@@ -269,7 +269,7 @@ def _chosen(loaded: Experiment, given: dict[str, Any]) -> Experiment:
 
 
 def _materials(chosen: Experiment, name: str, given: dict[str, Any], stack: ExitStack) -> Materials:
-    from rbank_es.lab.materials import gather
+    from rbank_es.lab.experiment_inputs import gather
     from rbank_es.lab.task_suite import load_suite
 
     folder = Path(name).parent if Path(name).suffix == ".toml" else Path()
@@ -301,7 +301,7 @@ def _several(suite: Suite, folder: Path, stack: ExitStack, whole: bool | None) -
 
     Raises `BadInput` for an ontology without files.
     """
-    from rbank_es.lab.materials import about
+    from rbank_es.lab.experiment_inputs import about
 
     names = dict.fromkeys(name for task in suite.tasks if (name := about(task)) is not None)
     endpoints = {task.endpoint for task in suite.tasks if task.ontology is None}
@@ -345,7 +345,7 @@ def _only_source(suite: Suite, folder: Path, given: dict[str, Any]) -> tuple[Seq
 
 
 def _prices(text: str | None) -> Prices | None:
-    from rbank_es.lab.plan import Prices
+    from rbank_es.lab.experiment_plan import Prices
 
     if text is None:
         return None

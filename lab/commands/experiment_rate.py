@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from rbank_es.cli.shared.agent_options import server_options
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import SCRIPTED, Progress, echo, echo_command, echo_json, styled
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.lab.commands.experiment_report import folder_argument
@@ -35,7 +35,7 @@ def rate(folder: Path, lm: str, subjects: tuple[Any, ...], as_json: bool, **serv
     from rbank_es.judging.rubric import RUBRICS
     from rbank_es.lab.experiment_folder import FolderHead
     from rbank_es.lab.ratings import rate_experiment
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.model_choice import LmChoice
 
     choice = LmChoice.parse(lm, api_base=server["api_base"], arguments=server["lm_args"])
     head = FolderHead.of(folder)

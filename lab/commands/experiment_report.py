@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.ontology_options import ontology_options, open_named, read_ontology
 from rbank_es.cli.shared.output import (
     Cell,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rbank_es.lab.experiment_comparison import ExperimentComparison
     from rbank_es.lab.experiment_results import Results
     from rbank_es.lab.report_check import ReportCheck
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 ont_option = ontology_options(
     "The ontology that the agents asked, to look for flaws and made-up terms; that of 'lights' need not be named."

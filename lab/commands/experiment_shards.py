@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, echo, echo_json, echo_table
 from rbank_es.events.readable_text import count, safe_line
 

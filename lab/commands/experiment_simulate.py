@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import writable
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count

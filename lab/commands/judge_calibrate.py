@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import NumberRange, RegisteredName, judges, open_at
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.judge_sources import JudgeSources, asked_verdict, judge_source_options, models_of_judge
 from rbank_es.cli.shared.output import (
     Cell,

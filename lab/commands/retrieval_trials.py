@@ -10,8 +10,8 @@ import click
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import NumberRange, open_at, read_bounded
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table, warn
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import safe_line

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import NumberRange, writable
+from rbank_es.cli.shared.command_registry import CommandGroup, command
 from rbank_es.cli.shared.ontology_options import open_named, read_ontology, skip_option
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_heading, echo_json, echo_table, styled
 from rbank_es.data import LIGHTS

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rbank_es import __version__
 from rbank_es.bank import Bank
-from rbank_es.bank.correction import Correction
+from rbank_es.bank.correction_effect import Correction
 from rbank_es.bank.verdict_acts import Ruling
 from rbank_es.bank.verdict_review import doubts_at
 from rbank_es.context.layer_text import LayerText
@@ -39,7 +39,7 @@ from rbank_es.law.decisions import append_decided
 from rbank_es.law.misled_runs import verdict_on
 from rbank_es.policies import Filters, changed, default_policies, retrieval_policy
 from rbank_es.policies.packed_items import pack_items
-from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.in_memory_items import ActiveItems
 
 SIMULATED = "SIMULATED"
 """The mark of everything that no model and no person did."""

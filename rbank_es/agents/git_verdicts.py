@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from rbank_es.agents.git_history import CommitHistory, Fate
 from rbank_es.agents.git_process import read_history
 from rbank_es.bank import Bank
-from rbank_es.bank.correction import Correction
+from rbank_es.bank.correction_effect import Correction
 from rbank_es.bank.run_judgments import JUDGMENT_TYPES
 from rbank_es.events import Event, RunFinished, RunJudged
 from rbank_es.events.run_events import VerdictValue

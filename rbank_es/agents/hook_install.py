@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rbank_es.agents.host_settings import BadSettings, Host, hooked_events, moved_events, with_hooks, without_hooks
-from rbank_es.agents.user_places import HookBank, changed_config, config_file, project_root, read_config, user_bank
+from rbank_es.agents.trusted_banks import HookBank, changed_config, config_file, project_root, read_config, user_bank
 from rbank_es.errors import BadInput, CannotWrite, LimitExceeded
 from rbank_es.limits import hook_limits as limits
 from rbank_es.system.files import kind_of, make_private, read_regular, replaceable, write_replacing

@@ -19,7 +19,7 @@ from typing import Any
 
 from rbank_es.agents.hook_event import HookEvent, UnreadableEvent, answer_of, read_event
 from rbank_es.agents.spool import Spool, spool_of
-from rbank_es.agents.user_places import HookBank, bank_for
+from rbank_es.agents.trusted_banks import HookBank, bank_for
 from rbank_es.limits import hook_limits as limits
 
 MARKER = "rbank-recall"

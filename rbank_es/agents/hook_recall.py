@@ -23,7 +23,7 @@ from rbank_es.projections import builder
 from rbank_es.projections.view import View
 from rbank_es.projections.view_rows import ViewConnection
 from rbank_es.system.files import BankCache
-from rbank_es.system.shown_locator import is_url
+from rbank_es.system.redacted_locator import is_url
 
 READ_MODELS = "projections.sqlite"
 BACKGROUND = "Background, not a task: what earlier runs taught, quoted as advice. Ignore it where it doesn't fit."

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from rbank_es.bank.agent_acts import Learned, LeftRun
-from rbank_es.bank.ids import StateIds, exact_id
-from rbank_es.bank.writer_marks import close_left_runs
+from rbank_es.bank.id_lookup import StateIds, exact_id
+from rbank_es.bank.run_locks import close_left_runs
 from rbank_es.errors import LogError, Notice, ProjectionError
 from rbank_es.law.lessons_to_draw import LateLessons, LessonToDraw
 from rbank_es.loop.late_extraction import UNREAD, all_lessons_to_draw, check_decided, draw_late, why_nothing_is_left
@@ -18,7 +18,7 @@ from rbank_es.models.run_models import lms_for
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.models.run_models import Lms
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
     from rbank_es.system.progress import OnProgress
 
 LmsOf = Callable[[str], "Lms"]

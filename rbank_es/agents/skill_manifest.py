@@ -18,7 +18,7 @@ from msgspec import Struct
 from rbank_es.agents.skill_files import PLUGIN, REFERENCE, SKILL, SkillForm
 from rbank_es.agents.skill_groups import PREFIX
 from rbank_es.agents.skill_lines import SkillLine, digest_of
-from rbank_es.agents.user_places import data_folder
+from rbank_es.agents.trusted_banks import data_folder
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.limits import skill_limits
 from rbank_es.system.files import make_private, read_regular, write_replacing

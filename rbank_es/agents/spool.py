@@ -40,7 +40,7 @@ class SpoolLines(NamedTuple):
 
 def spool_of(place: str) -> Spool:
     """Return the spool of the bank at a place (a directory, or a URL); nothing is made."""
-    from rbank_es.agents.user_places import data_folder
+    from rbank_es.agents.trusted_banks import data_folder
 
     real = place if "://" in place else os.path.realpath(place)
     name = sha256(real.encode("utf-8", "surrogateescape")).hexdigest()[:32]

@@ -7,7 +7,7 @@ show these answers and add no fact. A module here is found by its name, and plug
 from rbank_es.answers.shared.bank_reader import BankReader as BankReader
 from rbank_es.answers.shared.faces import Bounds as Bounds, Face as Face, bounds_of as bounds_of
 from rbank_es.answers.shared.moment import Moment as Moment
-from rbank_es.answers.shared.question import (
+from rbank_es.answers.shared.question_form import (
     QUESTIONS as QUESTIONS,
     BankAnswer as BankAnswer,
     BankQuestion as BankQuestion,

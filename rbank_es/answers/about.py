@@ -11,7 +11,7 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.answers.overview import StateCount
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.events import (
     BankCreated,
     ContentErased,

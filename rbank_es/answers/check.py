@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from rbank_es.answers.difference import SharedHistory
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.bank_access import OpenBank
 from rbank_es.bank.branches import common_history
 from rbank_es.bank.canonical_check import CanonicalCheck, check_canonical

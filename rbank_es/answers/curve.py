@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from rbank_es import limits
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.system.proportion import rounded, wilson
 

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar
 from msgspec import Meta, Struct, structs
 
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankQuestion, QuestionKind
 from rbank_es.bank.bank_difference import Difference, ItemDifference, RunDifference, compared, difference_as, facts_at
 from rbank_es.bank.branches import CommonHistory, common_history
 from rbank_es.limits import answer_limits

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from rbank_es import limits
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.verdict_error import Doubt, JudgeRecord
 from rbank_es.bank.verdict_review import OPPOSITE, DoubtfulVerdict, Stake, doubts_at, minutes_to_check, within
 from rbank_es.events import JudgmentOverruled, RunJudged

@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 
 from rbank_es import limits
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
-from rbank_es.bank.drifted_texts import DriftedTerm, LearnedText, drifted, is_broken, named_terms, texts_at
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.bank.ontology_drift import DriftedTerm, LearnedText, drifted, is_broken, named_terms, texts_at
 from rbank_es.data import LIGHTS
 from rbank_es.errors import QueryFailed
 from rbank_es.ontology.schema_changes import TermChange, gone_from, schema_changes
@@ -21,7 +21,7 @@ from rbank_es.system.command_lines import whole_command
 from rbank_es.system.text_cuts import cut_words
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 Changes = Mapping[str, tuple[TermChange, ...]]
 
@@ -93,7 +93,7 @@ def find_drift(reader: BankReader, question: DriftQuestion) -> Drift:
 
 def _opened(names: tuple[str, ...], skip_unreadable: bool, stack: ExitStack) -> Source:
     from rbank_es.ontology.loader import load_ontology
-    from rbank_es.sparql.source import open_source
+    from rbank_es.sparql.data_source import open_source
 
     source = open_source(load_ontology(names, skip_unreadable=skip_unreadable))
     # A local engine is a process of its own.
@@ -150,7 +150,7 @@ def _changes(iris: list[str], new: Source, old: Source | None) -> Changes:
 
 def _in_data(iris: Iterable[str], source: Source) -> frozenset[str]:
     """Return the IRIs that occur in the data of a source. Raises `QueryFailed` where these can't be queried."""
-    from rbank_es.sparql.source import is_valid_iri, terms_in_data
+    from rbank_es.sparql.data_source import is_valid_iri, terms_in_data
 
     # No data hold an invalid IRI.
     asked = [iri for iri in dict.fromkeys(iris) if is_valid_iri(iri)]

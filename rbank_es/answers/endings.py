@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.events.run_events import Outcome
 from rbank_es.system.error_hints import ending_hint
 

@@ -10,8 +10,8 @@ from msgspec import Meta
 from rbank_es.answers.events import EventRow, row_facts
 from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.event_texts import EventText, event_texts
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
-from rbank_es.bank.ids import not_in_bank
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.bank.id_lookup import not_in_bank
 from rbank_es.events.codec import facts_of, resolved
 from rbank_es.events.event import EVENT_ID_CHARS, Event
 from rbank_es.system.whole_number import whole_number

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankQuestion, Page, QuestionKind
-from rbank_es.bank.ids import recorded_run
+from rbank_es.answers.shared.question_form import BankQuestion, Page, QuestionKind
+from rbank_es.bank.id_lookup import recorded_run
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, type_of
 from rbank_es.events.codec import event_types, unknown_types

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from rbank_es import limits
 from rbank_es.answers.shared.bank_reader import BankReader, struct_of
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.failed_runs import FailedRuns, failed_runs
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.limits import answer_limits

@@ -11,14 +11,14 @@ from msgspec import Meta, Struct
 from rbank_es.answers.events import EventRow, event_row
 from rbank_es.answers.items import ItemRow
 from rbank_es.answers.shared.bank_reader import BankReader, struct_of
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
-from rbank_es.bank.ids import whole_id
-from rbank_es.bank.item_comparison import OutcomeDifference, outcome_difference
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.bank.id_lookup import whole_id
+from rbank_es.bank.item_effect import OutcomeDifference, outcome_difference
 from rbank_es.bank.item_events import ITEM_TYPES, RULING_TYPES, item_events
 from rbank_es.bank.near_items import NearItem, near_of
 from rbank_es.events import Event, ItemsLinked, MemoriesExtracted, type_of
+from rbank_es.events.hidden_characters import without_hidden
 from rbank_es.events.readable_text import format_names
-from rbank_es.events.visible_text import without_hidden
 from rbank_es.limits import NAMES_LISTED, answer_limits
 from rbank_es.system.command_lines import whole_command
 from rbank_es.system.proportion import Share

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, struct_of
-from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
+from rbank_es.answers.shared.question_form import ListQuestion, Page, QuestionKind
 from rbank_es.events.items import Polarity, Source
 from rbank_es.law import ItemStatus
 

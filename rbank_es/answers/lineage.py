@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 
 from rbank_es.answers.event import position_of
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
-from rbank_es.bank.ids import not_in_bank, whole_id
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.bank.id_lookup import not_in_bank, whole_id
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import type_of
 from rbank_es.events.event_sentences import summary

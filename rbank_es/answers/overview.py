@@ -11,7 +11,7 @@ from msgspec import Struct
 from rbank_es.answers.health import thinned
 from rbank_es.answers.runs import RunRow, reasons_of, run_row
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.failed_runs import FailedRuns, failed_runs
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.limits import answer_limits

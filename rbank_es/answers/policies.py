@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.policy_record import PolicyInForce, policies_in_force
 
 

@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.event_texts import EventText, event_texts
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
-from rbank_es.bank.ids import whole_id
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.bank.id_lookup import whole_id
 from rbank_es.events import Event, LmCalled, MemoriesExtracted, RunFinished, RunJudged, StepTaken
 from rbank_es.events.codec import resolved
 from rbank_es.events.event import Text

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from rbank_es.answers.item import ItemGround, grounds_of
 from rbank_es.answers.overview import wants_look
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.failed_runs import FailedRuns, failed_runs
 from rbank_es.bank.near_items import NearItem, rejected_near
 from rbank_es.events.items import Polarity, Source

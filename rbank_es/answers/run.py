@@ -13,8 +13,8 @@ from rbank_es.answers.leakage import RedFlag, RunLeakage, ToolLeakage
 from rbank_es.answers.runs import RunRow, run_row
 from rbank_es.answers.shared.bank_reader import BankReader, struct_of
 from rbank_es.answers.shared.event_texts import EventText, event_texts
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
-from rbank_es.bank.ids import whole_id
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.bank.id_lookup import whole_id
 from rbank_es.events.codec import resolved
 from rbank_es.events.run_events import JudgeKind, JudgmentOverruled, Purpose, VerdictValue
 from rbank_es.law.fold_memory import rank_of

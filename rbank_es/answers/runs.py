@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from rbank_es.answers.shared.bank_reader import BankReader, struct_of
-from rbank_es.answers.shared.question import ListQuestion, Page, QuestionKind
+from rbank_es.answers.shared.question_form import ListQuestion, Page, QuestionKind
 from rbank_es.bank.failed_runs import end_reason
-from rbank_es.bank.ids import whole_id
+from rbank_es.bank.id_lookup import whole_id
 from rbank_es.events.run_events import Outcome, VerdictValue
 from rbank_es.law.validity import authority_name
 from rbank_es.log.run_reader import read_run

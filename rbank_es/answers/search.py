@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from rbank_es import limits
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.events import Floor
 from rbank_es.projections.search_result import FoundItem
 from rbank_es.system.proportion import percent

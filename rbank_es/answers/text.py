@@ -10,8 +10,8 @@ from rbank_es import limits
 from rbank_es.answers.event import position_of
 from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.event_texts import EventText, is_prompt, text_block
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion, QuestionKind
-from rbank_es.bank.ids import not_in_bank
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
+from rbank_es.bank.id_lookup import not_in_bank
 from rbank_es.errors import NotInBank
 from rbank_es.limits import answer_limits
 

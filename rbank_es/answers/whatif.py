@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from rbank_es.answers.shared.bank_reader import BankReader
-from rbank_es.answers.shared.question import BankQuestion, QuestionKind
+from rbank_es.answers.shared.question_form import BankQuestion, QuestionKind
 from rbank_es.bank.supposed_differences import WhatIf
 from rbank_es.bank.what_if import WhatIfQuestion, what_if
 from rbank_es.errors import BadInput

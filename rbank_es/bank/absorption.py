@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from rbank_es import limits
+from rbank_es.bank.absorbed_events import fresh, texts_in, without
 from rbank_es.bank.absorption_plan import AbsorptionPlan, Refusal, plan_absorption
 from rbank_es.bank.bank_difference import ActDifference, BankFacts, compared, difference_as, facts_of
 from rbank_es.bank.corrector import Corrector
-from rbank_es.bank.foreign_events import fresh, texts_in, without
 from rbank_es.errors import BadInput
 from rbank_es.events import (
     BankAbsorbed,
@@ -41,7 +41,7 @@ from rbank_es.log import Erasing, Erasure, EventLog
 from rbank_es.log.ancestry import check_ancestry
 from rbank_es.log.groups import system_clock, utc_text
 from rbank_es.system.progress import OnProgress
-from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.redacted_locator import shown_locator
 
 LOCK = "absorption"
 """The name under which an absorption excludes another one of the same bank."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.foreign_events import (
+from rbank_es.bank.absorbed_events import (
     Renaming,
     content_id,
     free_run_name,
@@ -34,8 +34,8 @@ from rbank_es.events.items import ItemText
 from rbank_es.events.vector_text import text_digest, text_of_item
 from rbank_es.law.decisions import ids_of_decisions
 from rbank_es.log import EventLog
+from rbank_es.log.escaped_words import SoughtWords
 from rbank_es.log.groups import system_clock, utc_text
-from rbank_es.log.sought_words import SoughtWords
 
 Reached = Callable[[int], None]
 """Called with a position of the other log that was reached."""

@@ -37,8 +37,8 @@ from rbank_es.bank.recorded_values import (
     recorded_settings,
     recorded_text,
 )
+from rbank_es.bank.run_locks import WriterMark, close_left_runs
 from rbank_es.bank.verdict_acts import VerdictActs
-from rbank_es.bank.writer_marks import WriterMark, close_left_runs
 from rbank_es.errors import BadInput, DuplicateEvent, RBankError
 from rbank_es.events import (
     ContextBuilt,

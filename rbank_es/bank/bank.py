@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rbank_es import limits
-from rbank_es.answers.shared.questions import Questions, several
+from rbank_es.answers.shared.question_methods import Questions, several
 from rbank_es.bank.agent_acts import AgentActs
 from rbank_es.bank.branches import BankBranches
-from rbank_es.bank.ids import erasing_of
+from rbank_es.bank.id_lookup import erasing_of
 from rbank_es.bank.item_acts import ItemActs
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank
 from rbank_es.events.items import Item
+from rbank_es.events.notebook_repr import Shown
 from rbank_es.events.run_events import VerdictValue
-from rbank_es.events.short_repr import Shown
 from rbank_es.log import Erasing
 from rbank_es.system.files import replaceable
 from rbank_es.system.progress import OnProgress
@@ -43,7 +43,7 @@ from rbank_es.system.text_cuts import cut_words
 # load.
 if TYPE_CHECKING:
     from rbank_es.answers.shared.moment import Moment
-    from rbank_es.bank.bank_erasure import BankErasure
+    from rbank_es.bank.erasure_effect import BankErasure
     from rbank_es.bank.supposed_differences import WhatIf
     from rbank_es.law import State
     from rbank_es.law.digests import StateDigests
@@ -191,14 +191,15 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
     ) -> BankErasure:
         """Remove the texts of an event, an item or a run, or one text, and every text that holds the same words.
 
-        Words are found in the forms that `rbank_es.log.sought_words` has; `not_sought` names the others. A text that is
-        also the whole of a text of another run stays there, and so does a tag that other items have. Ids, numbers,
-        times and lengths stay; heads noted before still verify. Read models are rebuilt, then all files are searched
-        again: see `erasure.residue`. What agents spooled for the bank is taken in before, unless it is a `dry_run`.
+        Words are found in the forms that `rbank_es.log.escaped_words` has; `not_sought` names the others. A text
+        that is also the whole of a text of another run stays there, and so does a tag that other items have. Ids,
+        numbers, times and lengths stay; heads noted before still verify. Read models are rebuilt, then all files are
+        searched again: see `erasure.residue`. What agents spooled for the bank is taken in before, unless it is a
+        `dry_run`.
         Raises `BadInput` unless exactly one target is named, `NotInBank` if it does not exist, `CannotWrite` for a
         spool that can't be read.
         """
-        from rbank_es.bank.bank_erasure import erase_from
+        from rbank_es.bank.erasure_effect import erase_from
 
         given = [name for name, value in (("event", event), ("item", item), ("run", run), ("text", text)) if value]
         if len(given) != 1:

@@ -17,7 +17,7 @@ from rbank_es.events.json_input import new_event
 from rbank_es.log import ANY, Appended, EventLog, Expected, Head
 from rbank_es.system.forks import told_of_forks
 from rbank_es.system.progress import OnProgress
-from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.redacted_locator import shown_locator
 
 # Projections, state and policies are imported where they are used: an append needs none of them, and SQLite is slow to
 # load.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from rbank_es.answers.shared.question import BankAnswer
+from rbank_es.answers.shared.question_form import BankAnswer
 from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import Outcome, VerdictValue
 from rbank_es.law import ItemStatus, State, outcomes, usage

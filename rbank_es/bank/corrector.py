@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.bank_difference import ActDifference, difference, difference_as
-from rbank_es.bank.correction import Correction
+from rbank_es.bank.correction_effect import Correction
 from rbank_es.events import CorrectionCompleted, Event, MemoriesRetracted
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.law import LiveState, State

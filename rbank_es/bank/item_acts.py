@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from rbank_es.bank.bank_access import OpenBank
-from rbank_es.bank.ids import StateIds, exact_id
+from rbank_es.bank.id_lookup import StateIds, exact_id
 from rbank_es.bank.verdict_acts import SOMEBODY, VerdictActs, given_words
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import (
@@ -37,7 +37,7 @@ from rbank_es.system.progress import OnProgress
 if TYPE_CHECKING:
     from rbank_es.bank.absorption import Absorption
     from rbank_es.bank.bank_difference import ActDifference
-    from rbank_es.bank.correction import Correction
+    from rbank_es.bank.correction_effect import Correction
     from rbank_es.law import ItemStatus, Pair, State
     from rbank_es.law.bank_state import ItemRecord
     from rbank_es.law.decisions import Basis

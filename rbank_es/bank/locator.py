@@ -22,7 +22,7 @@ from rbank_es import limits
 from rbank_es.errors import BadBankName, BadPoint, LogCorruption
 from rbank_es.events import RunStarted
 from rbank_es.log import ENGINE_OF_PATHS, LOG_ENGINES, EventLog, LogEngine
-from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.redacted_locator import shown_locator
 
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@:]*:[^@/]*@[^@/]*")
 _BARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9_-])?")

@@ -18,7 +18,7 @@ from rbank_es.system.forks import told_of_forks
 
 if TYPE_CHECKING:
     from rbank_es.bank.bank import Bank
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 MEMORY = "memory"
 """The id of the graph, as that of an ontology."""
@@ -49,7 +49,7 @@ class MemoryGraph:
     def _open(self) -> Source:
         from rbank_es.ontology.loader import load_ontology
         from rbank_es.projections.provenance import provenance
-        from rbank_es.sparql.source import open_source
+        from rbank_es.sparql.data_source import open_source
 
         if self._folder is None:
             self._folder = temporary_folder("memory")

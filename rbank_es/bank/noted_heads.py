@@ -19,7 +19,7 @@ import msgspec
 
 from rbank_es.bank.bank import Bank
 from rbank_es.errors import BadInput, CannotWrite
-from rbank_es.events.visible_text import visible
+from rbank_es.events.hidden_characters import visible
 from rbank_es.log import Ancestor, Head
 from rbank_es.log.disk import System
 from rbank_es.log.groups import system_clock, utc_text

@@ -24,7 +24,7 @@ from rbank_es.ontology.schema_model import Schema
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.ontology.loader import Ontology
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 # Hex digits of a term's digest, and of the digest behind a name: two terms of a million share one in 10,000 ontologies.
 _DIGITS = 8

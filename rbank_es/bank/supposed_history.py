@@ -39,14 +39,14 @@ from rbank_es.events import (
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.derived_ids import derived_id
 from rbank_es.law import ConsolidationPolicy, Due, LiveState, Merge, MergeV2, Pair, State
+from rbank_es.law.affected_decisions import CandidateIndex, canonical
 from rbank_es.law.candidate_decision import decide, is_wordless, kept
 from rbank_es.law.canonical import Canon, effect, parts_of, refold
 from rbank_es.law.decision_timeline import DecisionTimeline
 from rbank_es.law.fold_memory import MEMORY_HANDLERS, rank_of
-from rbank_es.law.known_items import KnownItems
 from rbank_es.law.reconciler import completed
+from rbank_es.law.similar_items import KnownItems
 from rbank_es.law.validity import law_of, witnesses_of
-from rbank_es.law.work_list import CandidateIndex, canonical
 from rbank_es.policies import governing
 from rbank_es.policies.admission import admission_policy, origin_of
 

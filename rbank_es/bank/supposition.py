@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from rbank_es.bank.ids import StateIds, not_in_bank, whole_id
+from rbank_es.bank.id_lookup import StateIds, not_in_bank, whole_id
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import Event, JudgmentOverruled, PolicyChoice
 from rbank_es.events.run_events import VerdictValue

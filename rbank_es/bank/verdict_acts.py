@@ -13,14 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rbank_es.bank.bank_access import OpenBank
-from rbank_es.bank.ids import StateIds, exact_id
+from rbank_es.bank.id_lookup import StateIds, exact_id
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, JudgmentOverruled
 from rbank_es.events.run_events import VerdictValue, verdict_value
 
 # Imported where they are used, as in `Bank`: an append needs none of them.
 if TYPE_CHECKING:
-    from rbank_es.bank.correction import Correction
+    from rbank_es.bank.correction_effect import Correction
     from rbank_es.bank.corrector import Corrector
     from rbank_es.law import State
 
@@ -121,7 +121,7 @@ class VerdictActs(OpenBank):
         that nothing is due.
         """
         from rbank_es.bank.canonical_check import shows_nothing_due
-        from rbank_es.bank.correction import Correction
+        from rbank_es.bank.correction_effect import Correction
 
         if not decisions and shows_nothing_due(self):
             position = self.position

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from rbank_es import limits
+from rbank_es.bank.absorbed_events import words_of
 from rbank_es.bank.bank_difference import Difference, RunDifference, RunValues, difference, difference_as
-from rbank_es.bank.foreign_events import words_of
 from rbank_es.bank.supposed_differences import (
     HitsDifference,
     ModelNeeds,
@@ -57,7 +57,7 @@ from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.bm25_3 import Bm25V3
 from rbank_es.policies.packed_items import pack_items
-from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.in_memory_items import ActiveItems
 from rbank_es.system.progress import OnProgress
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank.ontology_registrations import confused_ids
-from rbank_es.cli.shared.answers import print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import print_answer
 from rbank_es.cli.shared.arguments import open_at, open_whole
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.correction_report import act_options, recorded
 from rbank_es.cli.shared.difference_report import print_difference, print_rows
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_fields, warn
 from rbank_es.events.readable_text import count, safe_line
-from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.redacted_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.bank.absorption import Absorption

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, read_bounded, whole_bank
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_json, format_positions, say, warn
 from rbank_es.errors import BadEvent, BadInput, BankExists, RBankError
 from rbank_es.events import JudgmentOverruled, RunJudged

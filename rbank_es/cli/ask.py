@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from rbank_es.answers import QUESTIONS, BankAnswer, question_kind
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, echo_fields, echo_heading, echo_json, echo_table
 from rbank_es.errors import BadInput
 

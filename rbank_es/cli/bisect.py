@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_fields, echo_heading, echo_table, format_time, styled
 from rbank_es.errors import CheckFailed
 from rbank_es.events.readable_text import count, safe_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rbank_es.cli.shared.application import COMPLETE_VARIABLE, PROGRAM, command
+from rbank_es.cli.shared.command_registry import COMPLETE_VARIABLE, PROGRAM, command
 from rbank_es.cli.shared.output import echo_json, write_bytes
 
 SHELLS = ("bash", "zsh", "fish")
@@ -24,7 +24,7 @@ def completion(shell: str, as_json: bool) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from rbank_es.cli.shared.application import application
+    from rbank_es.cli.shared.command_registry import application
 
     kind = get_completion_class(shell)
     assert kind is not None  # click has all three

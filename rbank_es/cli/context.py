@@ -10,8 +10,8 @@ import click
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.agent_options import context_options, warn_of_experiment
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, parse_budget
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.ontology_options import ontology_options, open_named
 from rbank_es.cli.shared.output import Cell, echo, echo_heading, echo_json, echo_table, on_terminal, safe_block, styled
 from rbank_es.errors import BadInput
@@ -60,7 +60,7 @@ def context(
     """
     from rbank_es.context.assembly import build_context
     from rbank_es.context.companion_files import companions_of
-    from rbank_es.context.layer import LAYERS
+    from rbank_es.context.layer_budgets import LAYERS
 
     if choices["memory_graph"] and bank is None:
         raise BadInput("--memory-graph offers the history of a bank: name BANK, or leave it out")

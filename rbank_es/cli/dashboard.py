@@ -10,10 +10,10 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import split_point
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import begun_run, open_at, outside, writable
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Progress, echo, echo_command, echo_heading, echo_json, format_size
-from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.redacted_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.page import WrittenPage

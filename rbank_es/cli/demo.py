@@ -11,8 +11,8 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.cli.dashboard import print_page, write_dashboard
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, writable
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_json, program_name
 from rbank_es.errors import BadInput
 from rbank_es.system.files import temporary

@@ -8,12 +8,12 @@ import click
 
 from rbank_es.answers.difference import between
 from rbank_es.bank.locator import split_point
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.output import echo
 from rbank_es.events.readable_text import count
-from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.redacted_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.answers.difference import BankDifference, SharedHistory

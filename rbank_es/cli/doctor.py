@@ -12,12 +12,12 @@ import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, styled
 from rbank_es.errors import BadInput
 
 if TYPE_CHECKING:
-    from rbank_es.sandbox.checkup import Check, Checkup
+    from rbank_es.sandbox.sandbox_doctor import Check, Checkup
 
 TIMES = {
     "fill_cache": "filling the cache",
@@ -77,7 +77,7 @@ def doctor(
     if lm is not None:
         from rbank_es.cli.shared.model_doctor import examine_model
         from rbank_es.limits import reply_limits
-        from rbank_es.models.choice import LmChoice
+        from rbank_es.models.model_choice import LmChoice
 
         choice = LmChoice.parse(lm, api_base=api_base, arguments=lm_args)
         within = seconds or reply_limits.DOCTOR_TIME_S
@@ -86,7 +86,7 @@ def doctor(
     if hooks:
         _check_hooks(context, as_json)
         return
-    from rbank_es.sandbox.checkup import examine
+    from rbank_es.sandbox.sandbox_doctor import examine
 
     seen = examine(fill_cache=warm)
     seen = msgspec.structs.replace(seen, optional=(*seen.optional, _vectors()))
@@ -98,7 +98,7 @@ def doctor(
 
 
 def _check_hooks(context: click.Context, as_json: bool) -> None:
-    from rbank_es.agents.hook_checks import examine_hooks
+    from rbank_es.agents.hook_doctor import examine_hooks
 
     checks = examine_hooks(str(Path.cwd()))
     ok = all(check.ok for check in checks)
@@ -113,7 +113,7 @@ def _check_hooks(context: click.Context, as_json: bool) -> None:
 def _vectors() -> Check:
     """Return whether cosines of large banks are quick here, and whether an endpoint of vectors would get a key."""
     from rbank_es.models.embedding_endpoint import KEY_VARIABLE
-    from rbank_es.sandbox.checkup import Check
+    from rbank_es.sandbox.sandbox_doctor import Check
 
     key = f"{KEY_VARIABLE} is {'set' if os.environ.get(KEY_VARIABLE) else 'not set'}"
     if find_spec("numpy") is None:

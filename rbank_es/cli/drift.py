@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.correction_report import NEXT
 from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, skips_unreadable
 from rbank_es.cli.shared.output import Cell, echo, echo_command, echo_heading, echo_table, warn

@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import read_text_file
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.hook_spool import opened_to_correct
 from rbank_es.cli.shared.output import echo, echo_json, echo_table, flush, format_size, on_terminal
@@ -22,7 +22,7 @@ from rbank_es.system.registry import Registry
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.bank.bank_erasure import BankErasure
+    from rbank_es.bank.erasure_effect import BankErasure
     from rbank_es.log.protocol import Erasure, Place, Residue
 
 WHOLES: Registry[Callable[[Path], Path | None]] = Registry(
@@ -93,7 +93,7 @@ def erase(
 
 def _check_whole_id(bank: Bank, item: str | None, run: str | None) -> None:
     """Raise `NotInBank` with the ids that begin as given, or the nearest, where no item or run is called so."""
-    from rbank_es.bank.ids import exact_id
+    from rbank_es.bank.id_lookup import exact_id
 
     kind, given = ("item", item) if item is not None else ("run", run)
     if given is not None:
@@ -138,7 +138,7 @@ def print_places(found: Erasure) -> None:
 
 
 def _why(place: Place) -> str:
-    from rbank_es.log.sought_words import PLAIN
+    from rbank_es.log.escaped_words import PLAIN
 
     if place.named:
         return "named"

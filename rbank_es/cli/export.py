@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, writable
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_json, format_size, say, write_bytes
 from rbank_es.events.readable_text import count
 from rbank_es.system.files import write_replacing

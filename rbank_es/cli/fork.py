@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import bring_up, lasting, open_at, whole_bank
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_fields, echo_json, format_size
 from rbank_es.events.readable_text import count, safe_line
 

@@ -21,8 +21,8 @@ from rbank_es.cli.shared.agent_options import (
     server_options,
     source_options,
 )
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_or_create, parse_bounds, whole_bank
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.interruption import interruptible, kept_of
 from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.cli.shared.output import echo, echo_fields, echo_heading, echo_json, echo_scripted, safe_block, styled

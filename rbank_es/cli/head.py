@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from rbank_es.bank.noted_heads import head_line
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_json
 from rbank_es.events.readable_text import safe_line
 

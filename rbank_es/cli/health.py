@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from rbank_es.answers.health import Health, HealthPoint, Measure
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_heading, echo_table, format_time
 from rbank_es.events.readable_text import count

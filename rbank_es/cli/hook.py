@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rbank_es.cli.shared.application import Command
+from rbank_es.cli.shared.command_registry import Command
 
 
 @click.command("hook", cls=Command, examples=("cat event.json | rbank-es hook",))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from rbank_es.answers.lineage import LineageAnswer
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.hook_spool import tell_of_waiting
+from rbank_es.cli.shared.id_arguments import find_thing
 from rbank_es.cli.shared.lineage_tree import counted, node_line, tree_lines
-from rbank_es.cli.shared.named_things import find_thing
 from rbank_es.cli.shared.output import echo, styled
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count

@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, open_or_create, open_to_fill, whole_bank
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.hook_spool import take_spool_in
 from rbank_es.cli.shared.ontology_options import skip_option, skips_unreadable
 from rbank_es.cli.shared.output import (

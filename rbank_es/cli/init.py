@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import lasting, read_text_file, whole_bank
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_fields, echo_json
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rbank_es.cli.shared.application import command, decorated
 from rbank_es.cli.shared.arguments import lasting, open_or_create
+from rbank_es.cli.shared.command_registry import command, decorated
 from rbank_es.cli.shared.output import echo, echo_json, warn
 from rbank_es.events.readable_text import count
-from rbank_es.system.shown_locator import is_url, shown_locator
+from rbank_es.system.redacted_locator import is_url, shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.agents.hook_install import SettingsChange
@@ -35,7 +35,7 @@ def install(host: Host, project: bool, yes: bool, bank: str | None, as_json: boo
     cloned repository brings is passed over. What can't be parsed is refused with its line. `uninstall` takes it back.
     """
     from rbank_es.agents import hook_install
-    from rbank_es.agents.user_places import HookBank
+    from rbank_es.agents.trusted_banks import HookBank
 
     root = hook_install.chosen_project(str(Path.cwd()), project=project)
     change = hook_install.planned_install(host, root)

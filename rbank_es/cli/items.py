@@ -7,7 +7,7 @@ from typing import Any, get_args
 import click
 
 from rbank_es.answers.items import ItemRow
-from rbank_es.cli.shared.answers import (
+from rbank_es.cli.shared.answer_output import (
     Columns,
     ListOptions,
     OptionFilter,
@@ -15,7 +15,7 @@ from rbank_es.cli.shared.answers import (
     opened_reader,
     print_list,
 )
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell
 from rbank_es.events.items import Polarity, Source
 from rbank_es.law import ItemStatus
@@ -60,7 +60,7 @@ def items(
 
     JSON and CSV have more fields than the table.
     """
-    from rbank_es.bank.ids import whole_id
+    from rbank_es.bank.id_lookup import whole_id
 
     options = ListOptions(where, sort, limit, as_csv, as_json)
     with opened_reader(bank) as reader:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from rbank_es.bank import Bank
 from rbank_es.bank.run_judgments import RankedJudgment, judgments_of, standing
-from rbank_es.cli.shared.application import CommandGroup, command
 from rbank_es.cli.shared.arguments import RegisteredName, begun_run, judges, open_whole
+from rbank_es.cli.shared.command_registry import CommandGroup, command
 from rbank_es.cli.shared.interruption import interruptible
 from rbank_es.cli.shared.judge_sources import JudgeSources, asked_verdict, judge_source_options, models_of_judge
 from rbank_es.cli.shared.output import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rbank_es.judging.judge_protocol import JudgingPolicy
     from rbank_es.judging.verdict import Verdict
     from rbank_es.law import StandingVerdict
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.model_choice import LmChoice
 
 
 GOES_ON = "With --unjudged, the same command goes on from here"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import begun_run
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.hook_spool import opened_to_correct
 from rbank_es.cli.shared.interruption import interruptible
 from rbank_es.cli.shared.judge_sources import JudgeSources, model_and_source_options
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rbank_es.agents.learned_lessons import LessonPlan
     from rbank_es.bank import Bank
     from rbank_es.law.lessons_to_draw import LateLessons, LessonToDraw
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.model_choice import LmChoice
 
 
 @command(

@@ -12,9 +12,9 @@ import click
 from rbank_es import limits
 from rbank_es.answers.events import EventRow, check_types, event_row
 from rbank_es.bank import Bank
-from rbank_es.bank.ids import recorded_run
-from rbank_es.cli.shared.application import command
+from rbank_es.bank.id_lookup import recorded_run
 from rbank_es.cli.shared.arguments import open_at, split_names
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import (
     echo,
     flush,

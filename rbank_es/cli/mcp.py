@@ -7,8 +7,8 @@ import signal
 
 import click
 
-from rbank_es.cli.shared.application import Command, debug_option
 from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.command_registry import Command, debug_option
 from rbank_es.cli.shared.output import echo, flush
 
 TOKEN = "RBANK_MCP_TOKEN"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.ontology_options import read_ontology, skip_option, skips_unreadable
 from rbank_es.cli.shared.output import (
     Cell,

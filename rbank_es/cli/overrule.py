@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import read_text_file
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.correction_report import act_options, report
 from rbank_es.cli.shared.hook_spool import opened_to_correct
 from rbank_es.errors import BadInput, LimitExceeded

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
 from rbank_es.cli.shared.arguments import open_whole, read_policy_tables
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.correction_report import recorded
 from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.output import (

@@ -12,8 +12,8 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole, outside, split_names, writable
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table, flush, styled, write_json
 from rbank_es.events import type_of
 from rbank_es.events.readable_text import count

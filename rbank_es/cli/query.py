@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rbank_es import limits
-from rbank_es.cli.shared.answers import opened_reader
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader
 from rbank_es.cli.shared.arguments import NumberRange, open_at, outside, writable
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_json, echo_table, say, warn, write_bytes
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count
 from rbank_es.limits import answer_limits
 from rbank_es.system.extras import require
-from rbank_es.system.given_file import read_given
+from rbank_es.system.input_file import read_given
 
 if TYPE_CHECKING:
     from rbank_es.exchange.sql_query import SqlAnswer
+    from rbank_es.sparql.data_source import Source
     from rbank_es.sparql.results import Answer, Cell
-    from rbank_es.sparql.source import Source
 
 ADVICE = {
     "unbound_predicate": "name the predicate, or the subject",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 import msgspec
 
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, writable
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import (
     Progress,
     echo,

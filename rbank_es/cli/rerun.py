@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 import msgspec
 
-from rbank_es.bank.ids import recorded_run
-from rbank_es.cli.shared.application import command
+from rbank_es.bank.id_lookup import recorded_run
 from rbank_es.cli.shared.arguments import open_at, outside
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, skips_unreadable
 from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_json, echo_paragraph, echo_table, styled
 from rbank_es.errors import BadInput, CannotRerun, CheckFailed, JudgeFailed, LmFailed, LogError, LoopStopped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.correction_report import act_options, because_option, report
 from rbank_es.cli.shared.hook_spool import opened_to_correct
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es import limits
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import CommandGroup, command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
 from rbank_es.cli.shared.arguments import open_whole, read_bounded
+from rbank_es.cli.shared.command_registry import CommandGroup, command
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table, warn
 from rbank_es.errors import BadInput, CheckFailed
 from rbank_es.events.readable_text import count

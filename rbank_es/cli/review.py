@@ -11,11 +11,11 @@ from rbank_es.answers.doubts import RUN_TEXTS, DoubtRow, Doubts
 from rbank_es.answers.item import ItemGround
 from rbank_es.answers.review import PendingItem, Review
 from rbank_es.bank import Bank
-from rbank_es.bank.correction import Correction
-from rbank_es.bank.ids import exact_id
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.bank.correction_effect import Correction
+from rbank_es.bank.id_lookup import exact_id
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
 from rbank_es.cli.shared.arguments import NumberRange
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
 from rbank_es.cli.shared.hook_spool import opened_to_correct

@@ -33,7 +33,6 @@ from rbank_es.cli.shared.agent_options import (
     source_options,
     warn_of_experiment,
 )
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import (
     NumberRange,
     RegisteredName,
@@ -45,6 +44,7 @@ from rbank_es.cli.shared.arguments import (
     whole_bank,
     writable,
 )
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.ending_table import endings_of, print_endings
 from rbank_es.cli.shared.heads_file import heads_file, note_head
 from rbank_es.cli.shared.interruption import interruptible, kept_of
@@ -66,13 +66,13 @@ from rbank_es.errors import BadInput, BankNotFound, CannotWrite, RBankError
 from rbank_es.events.readable_text import count, format_cost, safe_line
 from rbank_es.events.run_totals import known_sum
 from rbank_es.judging.verdict import NOBODY
-from rbank_es.models.choice import SCRIPT
+from rbank_es.models.model_choice import SCRIPT
 
 if TYPE_CHECKING:
     from rbank_es.loop.closed_loop import TaskResult
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 UNNAMED = "unnamed/model"
 """Name of the model where a dry run has none."""

@@ -8,8 +8,15 @@ from typing import Any, get_args
 import click
 
 from rbank_es.answers.runs import RunRow
-from rbank_es.cli.shared.answers import Columns, ListOptions, OptionFilter, list_options, opened_reader, print_list
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import (
+    Columns,
+    ListOptions,
+    OptionFilter,
+    list_options,
+    opened_reader,
+    print_list,
+)
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, format_time
 from rbank_es.events.readable_text import format_cost
 from rbank_es.events.run_events import Outcome

@@ -6,7 +6,7 @@ import inspect
 
 import click
 
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_json, echo_table, on_terminal
 
 

@@ -8,8 +8,8 @@ from typing import Literal
 import click
 
 from rbank_es.answers.search import Found, score_in_words, share_in_words, shortfall
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, echo, echo_table, styled, warn
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count, safe_line

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_whole
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Progress, echo, echo_json, flush, warn
 from rbank_es.errors import ProjectionUnavailable
-from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.redacted_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.page.page_handler import PageHandler

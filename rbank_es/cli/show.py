@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rbank_es.answers import BankReader
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
-from rbank_es.cli.shared.named_things import find_thing
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
+from rbank_es.cli.shared.command_registry import command
+from rbank_es.cli.shared.id_arguments import find_thing
 from rbank_es.cli.shared.output import echo, echo_heading, echo_json, styled
 from rbank_es.errors import BadInput
 from rbank_es.limits import answer_limits

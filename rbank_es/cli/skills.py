@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es.bank.locator import split_point
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, open_whole
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.hook_spool import take_spool_in
 from rbank_es.cli.shared.output import echo, echo_json, echo_paragraph, safe_block, warn
 from rbank_es.errors import BadInput

@@ -12,8 +12,8 @@ import msgspec
 from rbank_es.bank import Bank
 from rbank_es.bank.memory_graph import MemoryGraph
 from rbank_es.cli.shared.agent_options import bound_option, memory_graph_option
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import parse_bounds, whole_bank
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.ontology_options import ONTOLOGY_HELP, ontology_options, skips_unreadable
 from rbank_es.cli.shared.output import echo, echo_heading, echo_json, echo_paragraph, flush, safe_block, styled
 from rbank_es.data import LIGHTS
@@ -22,11 +22,11 @@ from rbank_es.events import Event, RunStarted, ToolCalled, type_of
 from rbank_es.events.event_sentences import summary
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.system.nearest_name import hint
-from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.redacted_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.events.run_events import RunBounds
-    from rbank_es.tools.runtime.toolbox import Toolbox
+    from rbank_es.tools.shared.toolbox import Toolbox
 
 RUN = "tried"
 """Id of the run of all calls."""
@@ -154,9 +154,9 @@ def _toolbox(
     *,
     naive: bool,
 ) -> Toolbox:
-    from rbank_es.tools.runtime.run_meter import RunMeter
-    from rbank_es.tools.runtime.tool_family import ToolPolicy
-    from rbank_es.tools.runtime.toolbox import build_tools
+    from rbank_es.tools.shared.call_budget import RunMeter
+    from rbank_es.tools.shared.tool_family import ToolPolicy
+    from rbank_es.tools.shared.toolbox import build_tools
 
     meter = RunMeter(bounds)
     # Mode `both`, because the manual should list every tool, those of memory too.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table, format_time
 from rbank_es.events.readable_text import count
 from rbank_es.limits import MIB

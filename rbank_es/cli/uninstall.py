@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rbank_es.cli.install import scope_options
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import echo, echo_json, warn
 
 if TYPE_CHECKING:

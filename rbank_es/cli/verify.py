@@ -9,14 +9,14 @@ import click
 
 from rbank_es import limits
 from rbank_es.bank.noted_heads import NotedHeads, parse_heads
-from rbank_es.cli.shared.answers import opened_reader, print_answer
-from rbank_es.cli.shared.application import command
+from rbank_es.cli.shared.answer_output import opened_reader, print_answer
 from rbank_es.cli.shared.arguments import read_text_file, whole_bank
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Progress, echo, echo_fields, echo_heading, echo_section, format_time, warn
 from rbank_es.errors import BadInput, CheckFailed, LogCorruption
 from rbank_es.events.readable_text import count, safe_line
 from rbank_es.log import Head
-from rbank_es.system.shown_locator import shown_locator
+from rbank_es.system.redacted_locator import shown_locator
 
 if TYPE_CHECKING:
     from rbank_es.answers.check import BankCheck

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared.application import command
 from rbank_es.cli.shared.arguments import open_at, outside, read_policy_tables, writable
+from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Progress, echo, echo_json
 from rbank_es.cli.shared.supposition_report import print_what_if, print_what_ifs
 from rbank_es.errors import BadInput, BadPolicy

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es.context.companion_files import CompanionFiles, companions_of
-from rbank_es.context.layer import (
+from rbank_es.context.layer_budgets import (
     LAYER_TABLE,
     LAYERS,
     ContextRequest,
@@ -31,16 +31,16 @@ from rbank_es.context.layer import (
 )
 from rbank_es.context.layer_text import SEPARATOR, LayerText
 from rbank_es.events import ContextBuilt, LayerUse, MemoriesRetrieved
+from rbank_es.events.notebook_repr import Shown, block_html
 from rbank_es.events.run_events import Mode
-from rbank_es.events.short_repr import Shown, block_html
 from rbank_es.ontology.loader import Ontology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.policies.packed_text import Packed
-from rbank_es.sparql.source import Source, SourceLike, open_source
+from rbank_es.sparql.data_source import Source, SourceLike, open_source
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.context.layer import CuratedLine
+    from rbank_es.context.layer_budgets import CuratedLine
 
 
 class Context(Shown, msgspec.Struct, frozen=True, kw_only=True):

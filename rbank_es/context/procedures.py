@@ -15,7 +15,7 @@ from rbank_es.events.items import Item, Polarity
 from rbank_es.policies.packed_items import pack_items
 
 if TYPE_CHECKING:
-    from rbank_es.context.layer import ContextRequest
+    from rbank_es.context.layer_budgets import ContextRequest
     from rbank_es.projections.search_result import FoundItem
     from rbank_es.projections.view import View
 

@@ -14,7 +14,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events.items import ItemText, Name
-from rbank_es.events.short_repr import Shown
+from rbank_es.events.notebook_repr import Shown
 
 # Bounded, because larger integers lose digits in other readers of JSON.
 Count = Annotated[int, msgspec.Meta(ge=0, le=limits.COUNT_MOST)]

@@ -21,7 +21,7 @@ from rbank_es.events.codec import TYPES, check_identity, event_types, json_as_te
 from rbank_es.events.event import Event
 from rbank_es.events.items import Item, polarity_of
 from rbank_es.events.text_checks import UNWRITABLE, unwritable
-from rbank_es.system.given_file import read_given, without_mark
+from rbank_es.system.input_file import read_given, without_mark
 from rbank_es.system.utc_times import utc_time
 from rbank_es.system.validation_messages import reason_and_path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rbank_es.events.visible_text import visible
+from rbank_es.events.hidden_characters import visible
 
 # Not `\s`, which also matches separators that should be spelled out.
 _BLANKS = re.compile(r"[ \t\n\r\u00a0\u2000-\u200a\u202f\u205f\u3000]+")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from rbank_es import limits
-from rbank_es.system.shown_locator import names_secret
+from rbank_es.system.redacted_locator import names_secret
 
 if TYPE_CHECKING:
     from rbank_es.events import Event

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rbank_es.errors import BadInput
-from rbank_es.events.visible_text import visible
+from rbank_es.events.hidden_characters import visible
 from rbank_es.system.text_cuts import cut
 
 FORMULA_BEGINS = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"

@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.bank.foreign_events import fresh, stays
+from rbank_es.bank.absorbed_events import fresh, stays
 from rbank_es.errors import BadEvent, DuplicateEvent, UnknownEvent
 from rbank_es.events import (
     BankCreated,
@@ -32,10 +32,10 @@ from rbank_es.events import (
     type_of,
 )
 from rbank_es.events.codec import check_identity, decode_event, encode_json, event_types, texts_of
-from rbank_es.exchange.foreign_forms import foreign_form
 from rbank_es.exchange.importer import Importer, ImportUnit, News, Parsed, RecordChange, events_of
 from rbank_es.exchange.item_lists import EXTRACTOR
 from rbank_es.exchange.json_records import JsonRecord, json_records
+from rbank_es.exchange.unsupported_files import foreign_form
 from rbank_es.law.decisions import same_but_held
 from rbank_es.log import EventLog
 

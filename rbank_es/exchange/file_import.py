@@ -26,13 +26,13 @@ from rbank_es.exchange.known_records import news_of
 from rbank_es.exchange.streamed_files import stream_head
 from rbank_es.law import BIRTHS, State
 from rbank_es.law.decisions import Decider, Latest, optimistically
-from rbank_es.law.known_items import KnownItems
+from rbank_es.law.similar_items import KnownItems
 from rbank_es.log import Appended, EventLog
 from rbank_es.policies.admission import held_back
-from rbank_es.system.bad_files import left_out_files
 from rbank_es.system.files import kind_of
-from rbank_es.system.given_file import read_given
+from rbank_es.system.input_file import read_given
 from rbank_es.system.progress import OnProgress
+from rbank_es.system.unreadable_files import left_out_files
 from rbank_es.system.utc_times import utc_text
 
 _COMPANION = ".meta.json"

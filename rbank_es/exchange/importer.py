@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.errors import BadEvent, BadImport, LimitExceeded
 from rbank_es.events import Event
-from rbank_es.exchange.foreign_forms import foreign_form
 from rbank_es.exchange.json_records import first_object, json_records
+from rbank_es.exchange.unsupported_files import foreign_form
 from rbank_es.log import EventLog
 from rbank_es.log.groups import Circumstances, compose, prepare
-from rbank_es.system.given_file import without_mark
+from rbank_es.system.input_file import without_mark
 from rbank_es.system.registry import Registry, checked_result
 from rbank_es.system.utc_times import recorded_time
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from rbank_es.bank.foreign_events import Renaming, free_run_name
+from rbank_es.bank.absorbed_events import Renaming, free_run_name
 from rbank_es.events import DecisionUndone, Event, MemoriesExtracted, RunJudged, RunStarted, type_of
 from rbank_es.events.codec import event_types
 from rbank_es.events.derived_ids import derived_id

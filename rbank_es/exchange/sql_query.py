@@ -17,7 +17,7 @@ from rbank_es import limits
 from rbank_es.answers import QUESTIONS, Page, question_kind
 from rbank_es.answers.shared.answer_schema import answer_fields
 from rbank_es.answers.shared.frames import ColumnType, Schema, flat_rows, schema_of
-from rbank_es.answers.shared.question import lists_of
+from rbank_es.answers.shared.question_form import lists_of
 from rbank_es.errors import BadInput, LimitExceeded, QueryFailed
 from rbank_es.exchange.sql_worker import Row, SqlRequest, SqlResponse, SqlRows
 from rbank_es.limits import answer_limits

@@ -12,7 +12,7 @@ from rbank_es.exchange.importer import Importer, Opening, Parsed, recognised
 from rbank_es.exchange.json_records import first_object
 from rbank_es.limits.transcript_limits import TRANSCRIPT_HEAD_BYTES, TRANSCRIPT_HEAD_LINES
 from rbank_es.system.files import opened
-from rbank_es.system.given_file import without_mark
+from rbank_es.system.input_file import without_mark
 from rbank_es.system.utc_times import utc_time
 
 _TIME = re.compile(rb'"(?:timestamp|startTime)"\s*:\s*"([^"]{10,40})"')

@@ -13,11 +13,11 @@ from rbank_es.executors.executor import FIELDS, Ending, Recorder, Submission, fa
 from rbank_es.executors.run_step import Fault
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.model_call import FATAL
-from rbank_es.models.prompt_room import TOO_LONG
+from rbank_es.models.prompt_truncation import TOO_LONG
 from rbank_es.sandbox.step_outcome import SubmissionRefused
 
 if TYPE_CHECKING:
-    from rbank_es.models.prompt_parts import GivingWay
+    from rbank_es.models.prompt_priorities import GivingWay
 
 NO_ANSWER = frozenset({NO_WORD, "response_too_long", "cut"})
 """Failures of one answer: the next may be good."""

@@ -20,12 +20,12 @@ from rbank_es.events.run_events import RunBounds
 from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable
 from rbank_es.executors.executor import FIELDS, Interpreters, Recorder, RunLimits, Submission
 from rbank_es.executors.run_step import Fault, RunStep
-from rbank_es.executors.shown_steps import StepForm
+from rbank_es.executors.step_history import StepForm
 from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.executors.tool_schema import ANSWER_SCHEMA
 from rbank_es.limits import sandbox_limits
-from rbank_es.models.adapter import adapter
 from rbank_es.models.call_recorder import NO_WORD
+from rbank_es.models.dspy_adapter import adapter
 from rbank_es.models.model_call import failed
 from rbank_es.models.reply_syntax import whole_members
 from rbank_es.sandbox.interpreter import Sandbox, SandboxExhausted, SessionLost

@@ -21,18 +21,18 @@ from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
 from rbank_es.executors.run_step import EXAMPLE_ANSWER, EXAMPLE_QUERY, RunStep, stall_of
 from rbank_es.log.run_reader import read_run
-from rbank_es.models.prompt_parts import LAYERS_GIVING_WAY, GivingWay, PromptPart
+from rbank_es.models.prompt_priorities import LAYERS_GIVING_WAY, GivingWay, PromptPart
 from rbank_es.models.reply_syntax import means_nothing, query_of
 from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused
 from rbank_es.system.error_messages import foreign_words
 from rbank_es.system.registry import Registry, checked_result
-from rbank_es.tools.runtime.run_meter import check_bounds
+from rbank_es.tools.shared.call_budget import check_bounds
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.models.run_models import Lms
-    from rbank_es.tools.runtime.run_meter import Excess
-    from rbank_es.tools.runtime.toolbox import Toolbox
+    from rbank_es.tools.shared.call_budget import Excess
+    from rbank_es.tools.shared.toolbox import Toolbox
 
 Interpreters = Callable[[], Any]
 """Makes an interpreter (dspy's `CodeInterpreter`) for one run; a `SandboxPool` is one. The caller shuts it down.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rbank_es.executors.executor import RunLimits
-    from rbank_es.tools.runtime.toolbox import Toolbox
+    from rbank_es.tools.shared.toolbox import Toolbox
 
 _CODE = (
     "You work in steps: in each you write Python code, and see what it prints and the value of its last expression. "

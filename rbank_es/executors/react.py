@@ -23,14 +23,14 @@ from rbank_es.executors.agent_step import AgentTask, ForcedAnswer, ask, signatur
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
 from rbank_es.executors.instructions import call_instructions
 from rbank_es.executors.run_step import RunStep
-from rbank_es.executors.shown_steps import ShownSteps, StepForm
+from rbank_es.executors.step_history import ShownSteps, StepForm
 from rbank_es.executors.sub_calls import SubCalls, sub_calls
 from rbank_es.executors.tool_call import CallOutcome, call_tool, json_text, named_call, plain_arguments
 from rbank_es.sandbox.step_outcome import ERROR
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
-    from rbank_es.tools.runtime.toolbox import Toolbox
+    from rbank_es.tools.shared.toolbox import Toolbox
 
 
 class React(Executor):

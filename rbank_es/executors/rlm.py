@@ -36,12 +36,12 @@ from rbank_es.executors.agent_step import (
 )
 from rbank_es.executors.executor import Ending, Executor, Interpreters, Recorder, RunLimits
 from rbank_es.executors.instructions import code_instructions
-from rbank_es.executors.shown_steps import ShownSteps
+from rbank_es.executors.step_history import ShownSteps
 from rbank_es.executors.sub_calls import SubCalls, sub_calls
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
-    from rbank_es.tools.runtime.toolbox import Toolbox
+    from rbank_es.tools.shared.toolbox import Toolbox
 
 
 _HISTORY = "repl_history"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed
-from rbank_es.tools.runtime.run_meter import RunMeter
+from rbank_es.tools.shared.call_budget import RunMeter
 
 if TYPE_CHECKING:
     from rbank_es.executors.executor import RunLimits
     from rbank_es.models.run_models import Lms
-    from rbank_es.tools.runtime.tool_family import ToolSession
+    from rbank_es.tools.shared.tool_family import ToolSession
 
 
 def sub_calls(lms: Lms, limits: RunLimits, session: ToolSession) -> SubCalls:

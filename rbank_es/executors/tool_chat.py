@@ -17,7 +17,7 @@ from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened,
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
 from rbank_es.executors.reply_calls import Call, calls_of, why_no_call
 from rbank_es.executors.run_step import Fault, RunStep, repeated_by
-from rbank_es.executors.shown_steps import advice, had_already
+from rbank_es.executors.step_history import advice, had_already
 from rbank_es.executors.sub_calls import sub_calls
 from rbank_es.executors.tool_call import SUBMIT, CallOutcome, call_tool, failed_call, json_text
 from rbank_es.executors.tool_schema import MANUAL_TOOL, SUBMIT_TOOL, call_schema, rare_tools, tool_schemas
@@ -29,7 +29,7 @@ from rbank_es.system.text_cuts import cut, cut_middle
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms
-    from rbank_es.tools.runtime.toolbox import Toolbox
+    from rbank_es.tools.shared.toolbox import Toolbox
 
 _INSTRUCTIONS = """Answer the question from the data that the tools reach.
 

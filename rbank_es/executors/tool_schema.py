@@ -12,8 +12,8 @@ import msgspec
 
 from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.models.lm_request import JsonSchema, Tool
-from rbank_es.tools.runtime.manual_text import one_line
-from rbank_es.tools.runtime.toolbox import Toolbox
+from rbank_es.tools.shared.manual_text import one_line
+from rbank_es.tools.shared.toolbox import Toolbox
 
 MANUAL_TOOL = "tools"
 """The tool that returns the manual of another."""

@@ -16,9 +16,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import Decision, Event, MemoriesConsolidated, MemoriesExtracted, Reliance
+from rbank_es.events.hidden_characters import without_hidden
 from rbank_es.events.items import Item, Source
 from rbank_es.events.memory_events import ExtractionKind
-from rbank_es.events.visible_text import without_hidden
 from rbank_es.law import BIRTHS, ConsolidationPolicy
 from rbank_es.law.decisions import append_decided
 from rbank_es.models.replies import DISOWNED, RETRACTION, ModelReply, ReplyReading

@@ -16,9 +16,9 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import MissingExtra
 from rbank_es.extraction.candidates import ParsedAnswer, Usable, read_answer
-from rbank_es.models.adapter import signature_of
+from rbank_es.models.dspy_adapter import signature_of
 from rbank_es.models.prompt import asked_again
-from rbank_es.models.prompt_table import ENTRIES, WHY_NONE, PromptKind, prompt_for
+from rbank_es.models.role_prompts import ENTRIES, WHY_NONE, PromptKind, prompt_for
 from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from rbank_es.extraction.candidates import Extraction, Usable, usable
 from rbank_es.extraction.conversation import ExtractorReply, ask
 from rbank_es.extraction.judged_run import Judgment, PastRun, clip, format_trajectory
 from rbank_es.law.likeness import is_same
-from rbank_es.models.prompt_room import ask_with_room
+from rbank_es.models.prompt_truncation import ask_with_room
 from rbank_es.policies import SuccessFailure
 
 if TYPE_CHECKING:

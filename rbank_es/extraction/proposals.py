@@ -23,12 +23,12 @@ from rbank_es.extraction.extractors import PASSING
 from rbank_es.extraction.judged_run import Judgment
 from rbank_es.law import ConsolidationPolicy, Merge, MergeV2
 from rbank_es.log.run_reader import read_run
-from rbank_es.models.prompt_table import PROPOSALS, WHY_NONE, prompt_for
 from rbank_es.models.replies import ModelReply
+from rbank_es.models.role_prompts import PROPOSALS, WHY_NONE, prompt_for
 from rbank_es.policies import SuccessFailure, governing
 from rbank_es.policies.admission import AGENT_WORDS, TOOL_QUERIES
 from rbank_es.system.text_cuts import cut_words
-from rbank_es.tools.runtime.tool_family import tools_named_as
+from rbank_es.tools.shared.tool_family import tools_named_as
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

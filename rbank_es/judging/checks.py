@@ -30,7 +30,7 @@ from rbank_es.sparql.results import Answer, Cell, row_line
 if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose
     from rbank_es.judging.judge_protocol import JudgeInputs
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 # Rows of a result up to which an answer is expected to name one of its values.
 _JUDGE_FEW_ROWS = 5

@@ -21,7 +21,7 @@ from rbank_es.sparql.results import Answer
 if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose, VerdictValue
     from rbank_es.judging.judge_protocol import JudgeInputs
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 JUDGE, VERSION = "gold", "1"
 

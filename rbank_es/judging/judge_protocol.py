@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose
     from rbank_es.judging.gold_answers import Gold
     from rbank_es.models.run_models import Lms
+    from rbank_es.sparql.data_source import Source
     from rbank_es.sparql.results import Answer
-    from rbank_es.sparql.source import Source
 
 
 @runtime_checkable

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rbank_es.events.run_events import Purpose
     from rbank_es.judging.gold_answers import Gold
     from rbank_es.models.run_models import Lms
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 # By their homes, because `gold` loads the comparison of results and `lm` the models, and a run may need neither.

@@ -13,12 +13,12 @@ from rbank_es.errors import BadInput, BadPolicy, LmFailed
 from rbank_es.events.items import Item
 from rbank_es.judging.verdict import Finding, Verdict, bounded
 from rbank_es.judging.verdict_reply import LmReply, read_reply
-from rbank_es.models.adapter import signature_of
 from rbank_es.models.call_recorder import NO_WORD
+from rbank_es.models.dspy_adapter import signature_of
 from rbank_es.models.prompt import Message, Prompt, asked_again
-from rbank_es.models.prompt_room import ask_with_room
-from rbank_es.models.prompt_table import prompt_for
+from rbank_es.models.prompt_truncation import ask_with_room
 from rbank_es.models.replies import ModelReply
+from rbank_es.models.role_prompts import prompt_for
 from rbank_es.policies import LmJudging
 from rbank_es.policies.judging_and_extraction import Strictness
 from rbank_es.sparql.results import row_line

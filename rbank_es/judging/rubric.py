@@ -15,8 +15,8 @@ from rbank_es import limits
 from rbank_es.errors import JudgeFailed
 from rbank_es.judging.lm_judge import settled_reply, within
 from rbank_es.judging.verdict import bounded
-from rbank_es.models.prompt_table import RATING_MOST, prompt_for
 from rbank_es.models.replies import ModelReply, ReplyReading
+from rbank_es.models.role_prompts import RATING_MOST, prompt_for
 
 if TYPE_CHECKING:
     from rbank_es.models.run_models import Lms

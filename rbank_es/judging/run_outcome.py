@@ -15,11 +15,11 @@ from rbank_es.events.run_events import Outcome, has_source, source_of
 from rbank_es.log.run_reader import RunEvents, read_run
 from rbank_es.policies.words import words_of
 from rbank_es.sparql.results import Answer
-from rbank_es.tools.runtime.tool_family import tools_named_as
+from rbank_es.tools.shared.tool_family import tools_named_as
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 PROVIDERS = frozenset(

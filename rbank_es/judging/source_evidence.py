@@ -20,11 +20,11 @@ from rbank_es.ontology.prefixes import WELL_KNOWN
 from rbank_es.ontology.rdf_names import CLOSED
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.ontology.written_terms import written_terms
+from rbank_es.sparql.data_source import Source, is_valid_iri, open_source, terms_in_data
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.parser.parsed_query import ParsedQuery, parse_query
 from rbank_es.sparql.parser.tree import uses
 from rbank_es.sparql.results import Answer, Form
-from rbank_es.sparql.source import Source, is_valid_iri, open_source, terms_in_data
 
 _COMMON = ("rdf", "rdfs", "owl", "xsd", "skos")
 """Prefixes that an answer may use without declaring them; others must be those of the source or of its query."""

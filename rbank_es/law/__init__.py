@@ -1,9 +1,9 @@
 """The law of a bank: the state that its events lead to, and the decisions about candidates in that state.
 
     states      bank_state, memory (facts of items), validity (what counts of them), evolution (the fold), digests
-    likeness    statement_reader, likeness, exchanged_facts; known_items, with the indexes that find what is alike
+    likeness    statement_reader, likeness, contradiction; similar_items, with the indexes that find what is alike
     policies    consolidation, consolidation_2, forgetting_policies, attribution, law_versions
-    decisions   decisions (first ones), canonical and work_list (made again), decision_timeline, reconciler
+    decisions   decisions (first ones), canonical and affected_decisions (made again), decision_timeline, reconciler
 
 Pure, but for `decisions` and `reconciler`, which read and append to a log. The names below are imported on first use,
 because a search or an append needs few of them.

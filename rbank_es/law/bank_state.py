@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from rbank_es.events import Decision, Event, PolicyChoice
 from rbank_es.events.items import JUDGE_SOURCES, Item
 from rbank_es.events.memory_events import Action
+from rbank_es.events.notebook_repr import Shown
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.events.run_totals import known_sum
-from rbank_es.events.short_repr import Shown
 from rbank_es.law.persistent_set import GrowingSet
 from rbank_es.system.proportion import Share
 

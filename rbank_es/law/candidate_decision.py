@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from rbank_es.events import Decision
 from rbank_es.law.bank_state import BIRTHS, ItemRecord, Pair, PairState, Proposal
 from rbank_es.law.consolidation import NEAR_REJECTED, REJECTED, Append, ConsolidationPolicy
-from rbank_es.law.known_items import KnownItems, is_written
+from rbank_es.law.similar_items import KnownItems, is_written
 from rbank_es.law.validity import WitnessFacts, witnesses_of
 
 KEPT, ERASED, UNSUPPORTED = "kept", "erased", "unsupported"

@@ -28,7 +28,7 @@ from rbank_es.law.bank_state import BIRTHS, ItemState, Order, Pair, PairState, S
 from rbank_es.law.candidate_decision import decide_again
 from rbank_es.law.decision_timeline import DecisionTimeline
 from rbank_es.law.fold_memory import MemoryFacts
-from rbank_es.law.known_items import KnownItems
+from rbank_es.law.similar_items import KnownItems
 from rbank_es.law.validity import LATEST, Standing, standing_of, witnesses_of
 from rbank_es.system.progress import OnProgress
 

@@ -38,7 +38,7 @@ from rbank_es.events import Decision
 from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item
 from rbank_es.law.bank_state import ItemState, Proposal
-from rbank_es.law.known_items import KnownItems, Peer, Peers, bar_id, kind_of
+from rbank_es.law.similar_items import KnownItems, Peer, Peers, bar_id, kind_of
 from rbank_es.policies.policy_registry import Policy
 from rbank_es.policies.words import distinct_words
 

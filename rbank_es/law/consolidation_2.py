@@ -13,7 +13,7 @@ The first of these that fits, as `ConsolidationPolicy.decide` asks in turn:
     add      near-rejected  it is near to rejected words: its item is pending, whatever the admission policy, until a
                             person admits it or the rejection is lifted; no other extraction admits it. Its target is
                             the rejected item. What a person gave is not held where it corrects the rejected words
-                            (see `exchanged_facts`), and nothing is that an active item clears which a person gave,
+                            (see `contradiction`), and nothing is that an active item clears which a person gave,
                             admitted or restored, and which is near to the same rejected words
     ...      proposed       what a model proposed, as far as it fits (`merge`)
     add      contradicts    a negation more or less than in the active item to which it is nearest, its target
@@ -38,10 +38,10 @@ from rbank_es.law.consolidation import (
     TargetsMax,
     as_proposed,
 )
-from rbank_es.law.exchanged_facts import corrects
-from rbank_es.law.known_items import KnownItems, Peer, bar_id
+from rbank_es.law.contradiction import corrects
 from rbank_es.law.likeness import LINK_MIN, clears, content_of, facts_of, is_same, negates, token_set
 from rbank_es.law.rare_words import TOKENS
+from rbank_es.law.similar_items import KnownItems, Peer, bar_id
 
 NEAR = "near"
 

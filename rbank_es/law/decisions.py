@@ -33,8 +33,8 @@ from rbank_es.law.bank_state import State
 from rbank_es.law.candidate_decision import decide
 from rbank_es.law.consolidation import ConsolidationPolicy
 from rbank_es.law.forgetting_policies import ForgettingPolicy
-from rbank_es.law.known_items import KnownItems
-from rbank_es.law.looked_up_items import StatementIndex, known_by
+from rbank_es.law.similar_items import KnownItems
+from rbank_es.law.similar_stored_items import StatementIndex, known_by
 from rbank_es.log import Appended, EventLog
 from rbank_es.log.disk import ProcessCache
 from rbank_es.log.groups import same_content

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from rbank_es import limits
 from rbank_es.events import CorrectionCompleted, Event
 from rbank_es.events.codec import encoded_bytes
+from rbank_es.law.affected_decisions import CandidateIndex, canonical
 from rbank_es.law.bank_state import State
 from rbank_es.law.canonical import Canon, parts_of, refold
 from rbank_es.law.decision_timeline import TIMELINE_TYPES, DecisionTimeline
 from rbank_es.law.validity import law_of
-from rbank_es.law.work_list import CandidateIndex, canonical
 from rbank_es.log import Appended, EventLog
 from rbank_es.system.progress import OnProgress
 

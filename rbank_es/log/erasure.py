@@ -22,7 +22,7 @@ from rbank_es.log import lines
 from rbank_es.log.protocol import Appended, Erasing, Erasure, Place, Searched
 
 if TYPE_CHECKING:
-    from rbank_es.log.sought_words import SoughtWords
+    from rbank_es.log.escaped_words import SoughtWords
 
 Part = TypeVar("Part", bound=Hashable)
 """A part of a log within which a long text is stored once: a segment, or the whole log."""
@@ -107,7 +107,7 @@ def plan(source: LineSource[Part], what: Erasing, reason: str, by: str | None) -
     shared |= search.labels_of_others(named)
     words = named - shared
     # Here, because every use of a log comes by this module, and few erase.
-    from rbank_es.log.sought_words import SoughtWords
+    from rbank_es.log.escaped_words import SoughtWords
 
     sought = SoughtWords(words)
     if sought.form_in(f"{reason}\n{by or ''}".encode("utf-8", "surrogatepass")):

@@ -11,8 +11,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from rbank_es import limits
+from rbank_es.log.escaped_words import SoughtWords
 from rbank_es.log.protocol import Residue, Searched
-from rbank_es.log.sought_words import SoughtWords
 from rbank_es.system.files import opened
 
 _SQLITE = b"SQLite format 3\0"

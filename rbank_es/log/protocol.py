@@ -145,7 +145,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 class Place(msgspec.Struct, frozen=True):
     """The place of a text: an event's position and a path in it. `run` is the run that the event belongs to.
 
-    A text that was not `named` holds words of a named one, in a `form` of `rbank_es.log.sought_words`.
+    A text that was not `named` holds words of a named one, in a `form` of `rbank_es.log.escaped_words`.
     """
 
     seq: int
@@ -382,7 +382,7 @@ class EventLog(Protocol):
     ) -> Erasure:
         """Remove texts, and every text that holds the same words, from all that the engine stores; heads still hold.
 
-        The forms of the words that are found are those of `rbank_es.log.sought_words`.
+        The forms of the words that are found are those of `rbank_es.log.escaped_words`.
         Derived files are removed, then made again by `rebuild`. In the end all that is stored is searched again.
         Raises as `append` does. If it is interrupted, the next writer completes it.
         """

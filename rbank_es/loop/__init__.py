@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rbank_es.loop.rollouts import Spread as Spread
     from rbank_es.loop.settings import LoopSettings as LoopSettings
     from rbank_es.loop.tasks import Task as Task, load_tasks as load_tasks
-    from rbank_es.models.choice import LmChoice as LmChoice
+    from rbank_es.models.model_choice import LmChoice as LmChoice
 
 
 __getattr__, __dir__ = exports(
@@ -37,6 +37,6 @@ __getattr__, __dir__ = exports(
         ".rollouts": "Spread",
         ".settings": "LoopSettings",
         ".tasks": "Task load_tasks",
-        "..models.choice": "LmChoice",
+        "..models.model_choice": "LmChoice",
     },
 )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rbank_es.context.assembly import Context
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 STEP_TOKENS = 520
 ANSWER_TOKENS = 350
@@ -66,8 +66,8 @@ def estimated_context(task: Task, settings: LoopSettings, source: Source, bank: 
 
 def manual_chars(settings: LoopSettings, source: Source) -> int:
     """Return the characters of the tools' manual in an agent's prompt."""
-    from rbank_es.tools.runtime.tool_family import ToolPolicy
-    from rbank_es.tools.runtime.toolbox import build_tools
+    from rbank_es.tools.shared.tool_family import ToolPolicy
+    from rbank_es.tools.shared.toolbox import build_tools
 
     with Bank.create("memory:") as bank:
         box = build_tools(

@@ -43,7 +43,7 @@ from rbank_es.policies import BestOf, selection_policy
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.sparql.source import SourceLike
+    from rbank_es.sparql.data_source import SourceLike
 
 How = Literal["ran", "continued", "known"]
 """How a result came about: it ran now; it ran before and was judged or learned from now; all was in the bank."""

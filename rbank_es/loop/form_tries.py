@@ -21,10 +21,10 @@ from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.limits import reply_limits
 from rbank_es.models.answer_bounds import run_within
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.lm_request import CUT, LmMessage, LmResponse
 from rbank_es.models.model_call import STOPPING, Model, ModelAnswer, Question, RetryableFailure, Try, failed
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.model_findings import Tried, forms_of, most_tokens
 from rbank_es.models.parameters import BY_SCHEMA, takes_no_bounds
 from rbank_es.models.run_models import Lms
@@ -184,7 +184,7 @@ def _try_forced(bank: Bank, lms: Lms, once: _Once) -> tuple[bool, str]:
 def _executed(bank: Bank, lms: Lms, executor: str, task: str) -> RunResult | None:
     """Execute a run of one step; None where the loop's code ended it."""
     from rbank_es.executors.executor import Recorder, RunLimits, executor_class
-    from rbank_es.tools.runtime.toolbox import build_tools
+    from rbank_es.tools.shared.toolbox import build_tools
 
     bank.append(RunStarted(run=_RUN, task=task, executor=executor))
     tools = build_tools(bank, run=_RUN)

@@ -25,11 +25,11 @@ from rbank_es.loop.tasks import Task
 from rbank_es.models.function_model import Complete, choice_of
 from rbank_es.models.replies import ReplyReading
 from rbank_es.models.reply_syntax import parsed_json
-from rbank_es.sparql.source import opened_source
+from rbank_es.sparql.data_source import opened_source
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.sparql.source import Source, SourceLike
+    from rbank_es.sparql.data_source import Source, SourceLike
 
 QUESTION = """\
 Write a guide to this ontology and its data, for colleagues who will answer questions over it with SPARQL.

@@ -23,7 +23,7 @@ from rbank_es.policies.admission import PROPOSED_BY
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.models.run_models import Lms
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 NO_ANSWER = "lm_failed"
 """The code of an extraction that no model answered."""

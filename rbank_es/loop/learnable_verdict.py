@@ -14,7 +14,7 @@ from rbank_es.policies import LmJudging
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 def judgment_for_learning(bank: Bank, run: str, source: Source | None, policy: JudgingPolicy) -> Judgment | None:

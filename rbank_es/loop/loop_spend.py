@@ -8,7 +8,7 @@ import msgspec
 
 from rbank_es.errors import BadInput, LoopStopped
 from rbank_es.events import LmCalled
-from rbank_es.tools.runtime.run_meter import tokens_of
+from rbank_es.tools.shared.call_budget import tokens_of
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

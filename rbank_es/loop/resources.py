@@ -22,20 +22,20 @@ from rbank_es.executors.executor import Executor, Interpreters, RunLimits, execu
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
 from rbank_es.sandbox.sandbox_pool import SandboxPool
-from rbank_es.sparql.source import opened_source
-from rbank_es.tools.runtime.run_meter import RunMeter
+from rbank_es.sparql.data_source import opened_source
+from rbank_es.tools.shared.call_budget import RunMeter
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.events.run_events import Role
     from rbank_es.events.server_traits import ServerTraits
-    from rbank_es.models.choice import LmChoice
     from rbank_es.models.embedder import SearchVectors
+    from rbank_es.models.model_choice import LmChoice
     from rbank_es.models.run_models import Lms, ModelFor
     from rbank_es.sandbox.session import SandboxSettings, Session
-    from rbank_es.sparql.source import Source, SourceLike
-    from rbank_es.tools.runtime.toolbox import Toolbox
+    from rbank_es.sparql.data_source import Source, SourceLike
+    from rbank_es.tools.shared.toolbox import Toolbox
 
 
 Origin = Callable[[], Mapping[str, Any]]
@@ -159,7 +159,7 @@ class LoopResources:
     def servers(self) -> tuple[ServerTraits, ...]:
         """The known traits of the models' servers, looked up once, before the first run."""
         if self._servers is None:
-            from rbank_es.models.server_look import traits_by_model
+            from rbank_es.models.server_properties import traits_by_model
 
             self._servers = tuple(each for each in traits_by_model(self.choices.values()).values() if each.known)
         return self._servers
@@ -190,8 +190,8 @@ class LoopResources:
 
         `new_id`: see `build_tools`.
         """
-        from rbank_es.tools.runtime.tool_family import ToolPolicy
-        from rbank_es.tools.runtime.toolbox import build_tools
+        from rbank_es.tools.shared.tool_family import ToolPolicy
+        from rbank_es.tools.shared.toolbox import build_tools
 
         chosen = self.settings
         without = task.id if chosen.leave_one_out else None

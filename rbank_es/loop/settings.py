@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.layer import Preset, budgets_of, check_layers
+from rbank_es.context.layer_budgets import Preset, budgets_of, check_layers
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds, ToolManual
 from rbank_es.executors.executor import EXECUTORS
 from rbank_es.judging.judges import judging_policy, needs_of
 from rbank_es.judging.verdict import NOBODY
 from rbank_es.law import ConsolidationPolicy
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.policies import SuccessFailure, chosen_policy, governing, governing_as, selection_policy
-from rbank_es.tools.runtime.run_meter import check_bounds
+from rbank_es.tools.shared.call_budget import check_bounds
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

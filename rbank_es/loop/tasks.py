@@ -29,7 +29,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.json_input import RepeatedKey, decode_strict, read_at_most
-from rbank_es.system.given_file import without_mark
+from rbank_es.system.input_file import without_mark
 from rbank_es.system.validation_messages import reason_of
 
 _ALIASES = {

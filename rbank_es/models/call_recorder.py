@@ -22,7 +22,6 @@ from rbank_es.events.event import Settings, Timer
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
 from rbank_es.limits import reply_limits
-from rbank_es.models.choice import CONTEXT_TOKENS
 from rbank_es.models.context_length import TokenEstimates, length_in, room_for_reply
 from rbank_es.models.lm_request import LmRequest, LmResponse, canonical
 from rbank_es.models.model_call import (
@@ -36,10 +35,11 @@ from rbank_es.models.model_call import (
     failed,
     wait_s,
 )
-from rbank_es.models.prompt_parts import GivingWay
+from rbank_es.models.model_choice import CONTEXT_TOKENS
+from rbank_es.models.prompt_priorities import GivingWay
 from rbank_es.models.reply_syntax import parsed_json
 from rbank_es.system.error_messages import foreign_words
-from rbank_es.tools.runtime.run_meter import RunMeter
+from rbank_es.tools.shared.call_budget import RunMeter
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
 from rbank_es.models.answer_bounds import AnswerDeadline, bounded, run_within
-from rbank_es.models.choice import LmChoice, on_this_machine
 from rbank_es.models.dspy_calls import complete_once, load_dspy, price_of
 from rbank_es.models.lm_request import LmRequest
 from rbank_es.models.model_call import ModelAnswer, Question, Try, failed
+from rbank_es.models.model_choice import LmChoice, on_this_machine
 
 if TYPE_CHECKING:
     import httpx

@@ -17,9 +17,9 @@ from rbank_es.errors import LmFailed
 from rbank_es.events import WordsEmbedded
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.vector_text import text_digest, vector_text
-from rbank_es.models.choice import check_address
 from rbank_es.models.embedding_endpoint import EmbeddedBatch, EmbeddingChoice, EmbeddingEndpoint, failure_of_size
 from rbank_es.models.model_call import STOPPING
+from rbank_es.models.model_choice import check_address
 from rbank_es.policies import HybridV1, retrieval_policy
 from rbank_es.system.progress import OnProgress
 

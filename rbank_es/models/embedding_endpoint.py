@@ -20,8 +20,8 @@ from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.vector_text import check_direction
 from rbank_es.models.answer_bounds import AnswerDeadline, bounded, run_within
-from rbank_es.models.choice import LOOPBACK, check_address, check_model
 from rbank_es.models.model_call import RetryableFailure, wait_s
+from rbank_es.models.model_choice import LOOPBACK, check_address, check_model
 from rbank_es.models.openai_model import refusal
 from rbank_es.models.server_http import connection_failures, server_client
 from rbank_es.system.error_hints import MODEL_HINTS

@@ -16,9 +16,9 @@ from msgspec import json
 from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.models.answer_bounds import run_within
-from rbank_es.models.choice import FUNCTION, LmChoice
 from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse, canonical
 from rbank_es.models.model_call import ModelAnswer, Question, Try, failed, said_by
+from rbank_es.models.model_choice import FUNCTION, LmChoice
 
 Complete = Callable[[str], str]
 """A function from a prompt's text to a reply's text."""

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from rbank_es.errors import BadInput, MissingExtra
 from rbank_es.events.event import Settings
 from rbank_es.events.run_events import Role
-from rbank_es.models.choice import FUNCTION, LmChoice, on_this_machine
 from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
 from rbank_es.models.model_call import Model, failed
+from rbank_es.models.model_choice import FUNCTION, LmChoice, on_this_machine
 from rbank_es.models.parameters import bounded_parameters
 
 OPENAI_KEY = "OPENAI_API_KEY"

@@ -16,7 +16,6 @@ from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.limits import reply_limits
 from rbank_es.models.answer_bounds import AnswerDeadline, Result, bounded, run_within
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.completion_stream import CompletionStream
 from rbank_es.models.context_length import length_in, says_too_long
 from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
@@ -31,6 +30,7 @@ from rbank_es.models.model_call import (
     failed,
     said_by,
 )
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.server_http import connection_failures, server_client
 from rbank_es.sparql.engines.retry import retry_after_s, utc_now
 from rbank_es.system.error_messages import foreign_words

@@ -10,7 +10,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events.event import Setting, Settings
 from rbank_es.events.run_events import Role
 from rbank_es.limits import reply_limits
-from rbank_es.models.choice import FUNCTION, TOKEN_BOUNDS
+from rbank_es.models.model_choice import FUNCTION, TOKEN_BOUNDS
 from rbank_es.models.prompt import END_MARKER
 
 _REASONING = re.compile(

@@ -14,9 +14,9 @@ from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import Erased, Event, LmCalled, Ref
 from rbank_es.events.event import Settings
 from rbank_es.events.run_events import Role
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.lm_request import LmResponse
 from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.parameters import BY_SCHEMA
 
 

@@ -13,10 +13,10 @@ from rbank_es.events.event import Settings, Timer
 from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.models.call_recorder import RecordingEngine, RunCalls, Sleep
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.function_model import Complete, FunctionModel, choice_of
 from rbank_es.models.lm_request import CUT, JsonSchema, LmMessage, LmRequest, LmResponse, Tool
 from rbank_es.models.model_call import Model
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.parameters import BY_SCHEMA, accepted_parameters, config_of
 from rbank_es.models.prompt import Message
 from rbank_es.models.replies import ModelReply
@@ -98,7 +98,7 @@ class Lms:
         """Return what is known of the server of a role's model, by a look at it at most; no model is called."""
         choice = self.choice(role)
         if choice.name not in self._traits and self._asks_servers:
-            from rbank_es.models.server_look import known_traits
+            from rbank_es.models.server_properties import known_traits
 
             self._traits[choice.name] = known_traits(choice)
         return self._traits.get(choice.name) or ServerTraits(model=choice.name)
@@ -216,7 +216,7 @@ class Lms:
         self, role: Role, *, temperature: float | None = None, rollout_id: int | None = None
     ) -> AbstractContextManager[None]:
         """Return `dspy.context` with the role's model, `adapter()`, and no history. Errors as of `lm`."""
-        from rbank_es.models.adapter import adapter
+        from rbank_es.models.dspy_adapter import adapter
         from rbank_es.models.dspy_calls import load_dspy
 
         lm = self.lm(role, temperature=temperature, rollout_id=rollout_id)

@@ -49,7 +49,7 @@ from rbank_es.events.run_events import Role
 from rbank_es.models.lm_request import LmMessage, LmResponse, canonical
 from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed
 from rbank_es.system.error_hints import MODEL_HINTS
-from rbank_es.system.given_file import read_given
+from rbank_es.system.input_file import read_given
 from rbank_es.system.toml_input import parse_toml
 from rbank_es.system.validation_messages import reason_of
 

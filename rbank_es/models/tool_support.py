@@ -12,7 +12,7 @@ import msgspec
 
 from rbank_es.models.lm_request import LmMessage, Tool
 from rbank_es.models.model_call import failed
-from rbank_es.models.server_look import keep
+from rbank_es.models.server_properties import keep
 
 if TYPE_CHECKING:
     from rbank_es.events.server_traits import ServerTraits

@@ -26,7 +26,7 @@ from rbank_es.ontology.property_bounds import (
 from rbank_es.ontology.schema_level import Levels
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Kind, PropertyInfo, Schema
 from rbank_es.ontology.statements import Literal, Statements, Triple, is_iri
-from rbank_es.ontology.term_texts import Wording, best_text
+from rbank_es.ontology.term_labels import Wording, best_text
 
 _OWL = rdf_names.OWL
 _TITLES = (rdf_names.DCTERMS + "title", rdf_names.DC + "title", rdf_names.LABEL, rdf_names.SKOS + "prefLabel")

@@ -18,14 +18,14 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, BadOntology, CannotWrite, LimitExceeded, Notice
-from rbank_es.events.short_repr import Shown
+from rbank_es.events.notebook_repr import Shown
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.source_files import FoundFiles, SourceFile, UnreadFiles, digest_of, find_files
 from rbank_es.ontology.source_names import Names, places
-from rbank_es.system.bad_files import left_out_files
 from rbank_es.system.extras import require
 from rbank_es.system.files import cache_or_temporary, make_private, opened, process_folder, read_regular
+from rbank_es.system.unreadable_files import left_out_files
 
 __all__ = ["Ontology", "load_ontology"]
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from rbank_es.events.short_repr import Shown
+from rbank_es.events.notebook_repr import Shown
 
 Kind = Literal["object", "datatype", "annotation", "property"]
 """The declared kind of a property; `property` if none is declared, or only rdf:Property."""

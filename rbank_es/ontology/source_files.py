@@ -18,7 +18,8 @@ from xml.parsers import expat
 
 from rbank_es import limits
 from rbank_es.errors import BadFiles, BadInput, BadOntology
-from rbank_es.ontology.foreign_files import (
+from rbank_es.ontology.rdf_names import RDF
+from rbank_es.ontology.unsupported_formats import (
     JSON_LD_WORDS,
     NotRdf,
     refuse_bytes,
@@ -27,7 +28,6 @@ from rbank_es.ontology.foreign_files import (
     refuse_text,
     refuse_xml,
 )
-from rbank_es.ontology.rdf_names import RDF
 from rbank_es.system.files import NotRegular, open_regular
 
 Format = Literal["turtle", "xml", "nt", "nquads", "json-ld", "trig"]

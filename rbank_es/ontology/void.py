@@ -16,7 +16,7 @@ from rbank_es.ontology.schema_model import ClassInfo, Link, PropertyInfo, Schema
 from rbank_es.ontology.source_files import UnreadFiles, find_files
 from rbank_es.ontology.source_names import places
 from rbank_es.ontology.statements import Statements, integer_of, is_iri
-from rbank_es.ontology.term_texts import best_text
+from rbank_es.ontology.term_labels import best_text
 
 _VOID, _EXT, _SD = rdf_names.VOID, rdf_names.VOID_EXT, rdf_names.SD
 

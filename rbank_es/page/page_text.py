@@ -9,8 +9,8 @@ from __future__ import annotations
 import html
 import unicodedata
 
+from rbank_es.events.hidden_characters import visible
 from rbank_es.events.readable_text import safe_line
-from rbank_es.events.visible_text import visible
 from rbank_es.limits import page_limits
 
 _VOID = frozenset({"br", "meta", "link"})

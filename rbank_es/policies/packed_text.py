@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rbank_es.errors import BadInput
-from rbank_es.events.visible_text import without_hidden
+from rbank_es.events.hidden_characters import without_hidden
 
 
 class Packed(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events.items import Polarity
 from rbank_es.events.json_input import decode_strict
 from rbank_es.policies.retrieval import RetrievalPolicy
-from rbank_es.system.given_file import without_mark
+from rbank_es.system.input_file import without_mark
 
 DEPTH = 10
 """Hits by which a ranking is measured: more than a run is ever given."""

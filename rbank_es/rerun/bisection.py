@@ -25,7 +25,7 @@ from rbank_es.answers.shared.bisection_answer import (
     SharedChange,
 )
 from rbank_es.bank import Bank
-from rbank_es.bank.ids import recorded_run
+from rbank_es.bank.id_lookup import recorded_run
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.events import type_of
 from rbank_es.events.event_sentences import summary

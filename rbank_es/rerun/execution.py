@@ -36,18 +36,18 @@ from rbank_es.rerun.recorded_run import (
     repeat_stage,
     rollouts_of,
 )
-from rbank_es.tools.runtime.run_meter import RunMeter
+from rbank_es.tools.shared.call_budget import RunMeter
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.bank.memory_graph import MemoryGraph
     from rbank_es.events.run_events import Role, RunBounds
     from rbank_es.executors.executor import Interpreters
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.model_choice import LmChoice
     from rbank_es.models.recorded_model import RecordedModel
     from rbank_es.rerun.recorded_run import RecordedRun
-    from rbank_es.sparql.source import Source
-    from rbank_es.tools.runtime.toolbox import Toolbox
+    from rbank_es.sparql.data_source import Source
+    from rbank_es.tools.shared.toolbox import Toolbox
 
 
 NO_GOLD = {

@@ -14,7 +14,7 @@ from rbank_es.ontology.source_names import Names, listed
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
     from rbank_es.rerun.recorded_run import RecordedRun
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 class Ontologies:
@@ -80,7 +80,7 @@ class Ontologies:
         yield lights().ontology
 
     def _opened(self, ontology: Ontology) -> Source:
-        from rbank_es.sparql.source import open_source
+        from rbank_es.sparql.data_source import open_source
 
         key = (ontology.id, ontology.digest)
         if key not in self._sources:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations, product
 
 from rbank_es import limits
-from rbank_es.ontology.class_fit import ClassFit, EndClasses
+from rbank_es.ontology.disjointness import ClassFit, EndClasses
 from rbank_es.ontology.rdf_names import SUBCLASS, TYPE
 from rbank_es.sparql.parser import tree
 

@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.sparql.lint import CODES
-from rbank_es.system.given_file import read_given
+from rbank_es.system.input_file import read_given
 
 _SECONDS = msgspec.Meta(gt=0, le=limits.QUERY_TIME_MOST_S)
 

@@ -15,7 +15,7 @@ from rbank_es.text.stems import stems_in
 
 if TYPE_CHECKING:
     from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 _MODELLING = (RDF, RDFS, OWL, SH)
 """Namespaces of classes whose instances are parts of a model: few questions are about them, however many there are."""

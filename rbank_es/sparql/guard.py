@@ -14,8 +14,8 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import QueryRefused
-from rbank_es.events.short_repr import Shown
-from rbank_es.ontology.class_fit import ClassFit
+from rbank_es.events.notebook_repr import Shown
+from rbank_es.ontology.disjointness import ClassFit
 from rbank_es.ontology.prefixes import Prefixes, is_refused, local_name
 from rbank_es.ontology.schema_model import TermKind
 from rbank_es.ontology.vocabulary import Vocabulary

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from rbank_es import limits
-from rbank_es.events.short_repr import Shown
+from rbank_es.events.notebook_repr import Shown
 from rbank_es.ontology.rdf_names import RDF, XSD
 from rbank_es.system.text_cuts import cut
 

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from rbank_es import limits
 from rbank_es.errors import CannotWrite, LimitExceeded, Notice
-from rbank_es.system.shown_locator import is_url, shown_locator
+from rbank_es.system.redacted_locator import is_url, shown_locator
 
 # Banks whose cached folders are looked at when a new one is made, to remove those of banks that are gone.
 _SWEPT_BANKS = 50

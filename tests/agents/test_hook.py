@@ -25,7 +25,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es import Bank
-from rbank_es.agents.hook_checks import examine_spool
+from rbank_es.agents.hook_doctor import examine_spool
 from rbank_es.agents.hook_event import UnreadableEvent, read_event
 from rbank_es.agents.hook_process import HookClock, respond
 from rbank_es.agents.prompt_tally import LATE, outcomes_in

@@ -13,7 +13,7 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.bank.agent_run import AgentRun
-from rbank_es.bank.writer_marks import FOLDER
+from rbank_es.bank.run_locks import FOLDER
 from rbank_es.errors import BadInput, Notice, NotInBank
 from rbank_es.events import RunStarted
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rbank_es import Bank
 from rbank_es.agents.recall import append_recall, find_recall
 from rbank_es.bank.agent_run import AgentRun
-from rbank_es.bank.writer_marks import FOLDER, close_left_runs
+from rbank_es.bank.run_locks import FOLDER, close_left_runs
 from rbank_es.cli.shared.output import format_time
 from rbank_es.errors import BadInput, LogUnavailable
 from rbank_es.events import LmCalled, NoteLogged, RunFinished, RunStarted, StepTaken, ToolCalled

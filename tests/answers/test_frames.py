@@ -20,7 +20,7 @@ from msgspec import Struct
 from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, Moment, question_kind
 from rbank_es.answers.shared import frames
-from rbank_es.answers.shared.question import lists_of
+from rbank_es.answers.shared.question_form import lists_of
 from rbank_es.errors import BadInput, MissingExtra
 from tests.answers.asked import answers_of
 from tests.cli_runner import SAMPLE

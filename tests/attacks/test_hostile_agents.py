@@ -17,7 +17,7 @@ import pytest
 from rbank_es import Bank
 from rbank_es.agents.spool import Spool
 from rbank_es.agents.spool_intake import take_spool_in
-from rbank_es.agents.user_places import bank_for, config_file, user_bank
+from rbank_es.agents.trusted_banks import bank_for, config_file, user_bank
 from rbank_es.events import LmCalled, RunFinished, RunStarted, ToolCalled
 from rbank_es.exchange.file_import import import_paths
 from tests.agents.hook_banks import hooked, live_in, sample, spool, taught

@@ -17,15 +17,15 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import ExperimentFinished, JudgmentOverruled, RunJudged, RunStarted
-from rbank_es.lab.beginnings import begin, fork_point
-from rbank_es.lab.definition import parse_experiment
+from rbank_es.lab.experiment_definition import parse_experiment
 from rbank_es.lab.experiment_folder import read_experiment
+from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.experiment_results import results_of
 from rbank_es.lab.experiment_run import prepare_folder
-from rbank_es.lab.plan import trials
 from rbank_es.lab.report import CONDITIONS, PAGE, ROWS, write_report
 from rbank_es.lab.report_check import check_report
 from rbank_es.lab.run_rows import rows_of
+from rbank_es.lab.tamper_evidence import begin, fork_point
 from rbank_es.lab.trial import tables_of
 from rbank_es.lab.trial_log import TrialLog
 from rbank_es.lab.trial_pages import write_trial_pages

@@ -16,8 +16,8 @@ from rbank_es.cli import main
 from rbank_es.cli.shared import output
 from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.events import NoteLogged
+from rbank_es.events.hidden_characters import visible, visible_json, without_hidden
 from rbank_es.events.readable_text import safe_line
-from rbank_es.events.visible_text import visible, visible_json, without_hidden
 from rbank_es.page.page_text import escape
 from tests.attacks.hostile_text import TEXTS, hostile_bank, steering
 from tests.cli_runner import on_terminal

@@ -21,8 +21,8 @@ from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken, ToolCa
 from rbank_es.events.run_events import RunBounds
 from rbank_es.limits import sandbox_limits, tool_limits
 from rbank_es.sandbox.session import SandboxSettings
-from rbank_es.tools.runtime.run_meter import RunMeter
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.tools.shared.call_budget import RunMeter
+from rbank_es.tools.shared.toolbox import Toolbox, build_tools
 from tests.cli_runner import fails
 from tests.cli_runner import run as cli
 from tests.loop.loops import TASKS, looped, quick, source
@@ -32,7 +32,7 @@ from tests.sandbox.scripted_guest import ScriptedProcess, final, stand_in, take_
 sandboxes.require_dspy()
 from rbank_es.judging.judges import NOBODY  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
-from rbank_es.models.choice import LmChoice  # noqa: E402
+from rbank_es.models.model_choice import LmChoice  # noqa: E402
 from rbank_es.rerun.execution import rerun  # noqa: E402
 from rbank_es.rerun.recorded_run import runs_of  # noqa: E402
 from rbank_es.sandbox.interpreter import Sandbox  # noqa: E402

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
 from rbank_es.bank.locator import split_point
-from rbank_es.cli.shared.application import COMMANDS, OURS
+from rbank_es.cli.shared.command_registry import COMMANDS, OURS
 from rbank_es.errors import BankNotFound, LogBusy, RBankError
-from rbank_es.system.shown_locator import shown_locator, without_secrets
+from rbank_es.system.redacted_locator import shown_locator, without_secrets
 from tests.cli_runner import environment, run
 from tests.plugins import install, run_with
 

@@ -20,7 +20,7 @@ from rbank_es.events.items import Item
 from rbank_es.exchange.file_import import import_paths
 from rbank_es.loop.tasks import load_tasks
 from rbank_es.models.scripted_model import Script
-from rbank_es.system.given_file import read_given
+from rbank_es.system.input_file import read_given
 from tests.attacks.hostile_text import hostile_bank
 from tests.cli_runner import run
 from tests.effort import examples, one_in

@@ -19,7 +19,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import Erased, NoteLogged
 from rbank_es.events.items import Item
-from rbank_es.log.sought_words import SoughtWords
+from rbank_es.log.escaped_words import SoughtWords
 from rbank_es.testing import extraction, note
 from tests.effort import one_in
 

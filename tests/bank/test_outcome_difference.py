@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from rbank_es import Bank
-from rbank_es.bank.item_comparison import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
+from rbank_es.bank.item_effect import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
 from rbank_es.events import ContextBuilt, Event, MemoriesRead, RunStarted
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.system.proportion import Share, Stratum, cases_needed, share_difference

@@ -11,7 +11,7 @@ from rbank_es.bank import Bank
 from rbank_es.bank.ontology_registrations import as_registered, confused_ids, is_registered, registration
 from rbank_es.data import lights
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.data_source import Source, open_source
 
 OWL = "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
 

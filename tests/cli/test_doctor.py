@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rbank_es.cli import main
-from rbank_es.sandbox import checkup, deno
+from rbank_es.sandbox import deno, sandbox_doctor
 from tests import cli_runner
 from tests.sandbox import sandboxes
 
@@ -111,7 +111,7 @@ def test_a_full_cache_is_warm_already_and_other_extras_decide_nothing(
     told: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert [extra["name"] for extra in told["optional"]] == ["ontology", "lab", "vectors"]
-    monkeypatch.setattr(checkup, "find_spec", lambda name: None)
+    monkeypatch.setattr(sandbox_doctor, "find_spec", lambda name: None)
     code, out = doctor(capfd, "--warm")
     assert code == 0 and "filling the cache" in out and "an empty step" in out
     assert out.endswith("the sandbox can run here\n")

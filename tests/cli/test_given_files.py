@@ -15,11 +15,11 @@ from typing import NamedTuple
 import click
 import pytest
 
-from rbank_es.cli.shared.application import COMMANDS, OURS
+from rbank_es.cli.shared.command_registry import COMMANDS, OURS
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.events.items import Item
-from rbank_es.system.given_file import without_mark
+from rbank_es.system.input_file import without_mark
 from tests.cli.kilns import ITEM
 from tests.cli_runner import fails, run
 from tests.effort import one_in

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from rbank_es import __version__
-from rbank_es.cli.shared.application import COMMANDS, Command, application
+from rbank_es.cli.shared.command_registry import COMMANDS, Command, application
 from tests.cli.kilns import NOTE
 from tests.cli_runner import maker, run, shell
 

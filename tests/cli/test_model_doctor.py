@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from rbank_es.cli import main
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.limits import reply_limits
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.model_findings import FORMS, ModelFindings, TaskSize, advice, forms_of, most_tokens
 from rbank_es.models.scripted_model import rendered
-from rbank_es.models.server_look import known_traits
+from rbank_es.models.server_properties import known_traits
 from rbank_es.models.try_time import TryTime
 from tests import cli_runner
 from tests.models import openai_server as says
@@ -292,7 +292,7 @@ def test_the_command_to_run_next_is_one_that_run_takes(tmp_path: Path, context: 
 
 
 def test_the_calls_are_at_most_fifteen_whatever_the_server_says() -> None:
-    from rbank_es.models.server_tries import TRIES
+    from rbank_es.models.server_probe import TRIES
 
     assert len(TRIES) + len(forms_of(ServerTraits(model="m"))) <= 15
     assert reply_limits.TRIED_FORM_TOKENS <= reply_limits.AGENT_REPLY_TOKENS

@@ -14,7 +14,7 @@ from rbank_es import errors
 from rbank_es.bank import Bank
 from rbank_es.cli.shared import main as run
 from rbank_es.cli.shared import output
-from rbank_es.cli.shared.application import application
+from rbank_es.cli.shared.command_registry import application
 from rbank_es.cli.shared.output import Progress, format_bar
 from rbank_es.events import Erased, MemoriesRetracted, NoteLogged, Ref, type_of
 from rbank_es.events.codec import TYPES

@@ -69,7 +69,7 @@ def test_a_defect_of_a_plugin_is_told_as_one(tmp_path: Path) -> None:
 LYING = '''\
 import sys
 
-from rbank_es.cli.shared.application import COMMANDS
+from rbank_es.cli.shared.command_registry import COMMANDS
 from rbank_es.events import NoteLogged, RunStarted
 from rbank_es.policies import POLICIES, RankedItem, RetrievalPolicy
 from rbank_es.projections import PROJECTIONS, Projection

@@ -17,7 +17,7 @@ from rbank_es.errors import BadInput, Notice
 from rbank_es.loop import LmChoice, LoopSettings, Task, run_closed_loop
 from rbank_es.loop.guide_run import write_guide
 from rbank_es.loop.resources import LoopResources
-from rbank_es.sparql.source import Source
+from rbank_es.sparql.data_source import Source
 from tests.cli_runner import SAMPLE, fails, run
 
 TASK = "Which cats are there?"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es.cli.shared.application import COMMANDS
+from rbank_es.cli.shared.command_registry import COMMANDS
 from tests.cli.transcript import FOLDER, Scene, played, scenes
 from tests.effort import one_in
 

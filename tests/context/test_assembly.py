@@ -14,12 +14,12 @@ from rbank_es.bank import Bank
 from rbank_es.context.assembly import Context, build_context
 from rbank_es.context.base_instructions import base_instructions
 from rbank_es.context.constraints import load_curated
-from rbank_es.context.layer import BUDGETS, LAYERS
+from rbank_es.context.layer_budgets import BUDGETS, LAYERS
 from rbank_es.context.term_order import observed_terms
 from rbank_es.errors import BadContextFile, BadInput, BadPoint
 from rbank_es.events.items import Item
 from rbank_es.ontology.loader import Ontology, load_ontology
-from rbank_es.sparql.source import open_source
+from rbank_es.sparql.data_source import open_source
 from tests.context.banks import finish, learn, materialise, overrule
 from tests.context.schemas import iri, line_of
 

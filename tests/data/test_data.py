@@ -21,7 +21,7 @@ from rbank_es.data import LIGHTS, lights, shipped
 from rbank_es.errors import BadInput
 from rbank_es.exchange import import_paths
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.tools.shared.toolbox import Toolbox, build_tools
 
 NAMESPACE = "https://lights.example/ns#"
 TASKS: list[dict[str, Any]] = json.loads(lights().tasks.read_text())["tasks"]

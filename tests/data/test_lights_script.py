@@ -23,7 +23,7 @@ from rbank_es.events import Event, type_of
 from rbank_es.loop import closed_loop
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.scripted_model import Script
 from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS
 from tests.cli_runner import COMMAND, environment, run

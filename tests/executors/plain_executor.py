@@ -14,7 +14,7 @@ from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 if TYPE_CHECKING:
     from rbank_es.executors.executor import Recorder
     from rbank_es.models.run_models import Lms
-    from rbank_es.tools.runtime.toolbox import Toolbox
+    from rbank_es.tools.shared.toolbox import Toolbox
 
 
 def register() -> None:

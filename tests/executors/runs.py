@@ -19,13 +19,13 @@ from rbank_es.errors import LmFailed
 from rbank_es.events import Event, RunFinished, RunStarted, StepTaken
 from rbank_es.events.run_events import Role
 from rbank_es.executors.executor import Executor, Interpreters, Recorder, RunLimits, RunResult, executor_class
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.lm_request import prompt_text
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
-from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_family import Reply, ToolError
-from rbank_es.tools.runtime.toolbox import Toolbox
+from rbank_es.tools.shared.handle_store import Store
+from rbank_es.tools.shared.tool_family import Reply, ToolError
+from rbank_es.tools.shared.toolbox import Toolbox
 from tests.tools.tool_sessions import RUN, bank_at, session_for, toolbox_for
 
 TASK = "Which lights can be seen from the Marigold?"

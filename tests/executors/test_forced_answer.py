@@ -22,7 +22,7 @@ from tests.executors.runs import answer, call, code  # noqa: E402
 from tests.loop.loops import HEIGHT, TASKS, looped  # noqa: E402
 from tests.models import openai_server as says  # noqa: E402
 from tests.models.openai_server import Reply, calling, openai_server  # noqa: E402
-from tests.models.test_server_look import LLAMA_MODELS, LLAMA_PROPS  # noqa: E402
+from tests.models.test_server_properties import LLAMA_MODELS, LLAMA_PROPS  # noqa: E402
 from tests.models.test_whole_runs import settings  # noqa: E402
 from tests.rerun.banks import shipped  # noqa: E402
 

@@ -19,7 +19,7 @@ from rbank_es.events import LmCalled, RunFinished
 from rbank_es.executors.executor import EXECUTORS
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models import call_recorder
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.scripted_model import rendered
 from rbank_es.rerun.execution import rerun
 from tests.effort import one_in

@@ -17,7 +17,7 @@ from rbank_es.errors import BadInput, LoopStopped  # noqa: E402
 from rbank_es.events import RunFinished, RunStarted  # noqa: E402
 from rbank_es.executors.executor import EXECUTORS, Executor, executor_class  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
-from rbank_es.models.choice import LmChoice  # noqa: E402
+from rbank_es.models.model_choice import LmChoice  # noqa: E402
 from tests.cli_runner import ROOT, run  # noqa: E402
 from tests.executors.contract import ExecutorContract  # noqa: E402
 from tests.loop.loops import TASKS, looped, quick, scripted  # noqa: E402

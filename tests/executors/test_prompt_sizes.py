@@ -18,7 +18,7 @@ from rbank_es.events.run_events import ToolManual  # noqa: E402
 from rbank_es.loop.closed_loop import run_closed_loop  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import load_tasks  # noqa: E402
-from rbank_es.models.choice import LmChoice  # noqa: E402
+from rbank_es.models.model_choice import LmChoice  # noqa: E402
 from rbank_es.sandbox.session import EXECUTION_INSTRUCTIONS  # noqa: E402
 from tests.executors.runs import Turns  # noqa: E402
 from tests.loop.loops import source  # noqa: E402

@@ -20,8 +20,8 @@ from rbank_es.limits import reply_limits  # noqa: E402
 from rbank_es.loop.closed_loop import run_closed_loop  # noqa: E402
 from rbank_es.loop.settings import LoopSettings  # noqa: E402
 from rbank_es.loop.tasks import Task  # noqa: E402
-from rbank_es.models.choice import LmChoice  # noqa: E402
 from rbank_es.models.model_call import failed  # noqa: E402
+from rbank_es.models.model_choice import LmChoice  # noqa: E402
 from tests.executors.contract import AdvisedContract, tool_calls  # noqa: E402
 from tests.executors.runs import Calls, Cut, Setting, Turns  # noqa: E402
 from tests.loop.loops import source  # noqa: E402
@@ -261,7 +261,7 @@ from rbank_es.data import lights
 from rbank_es.loop.closed_loop import run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 settings = LoopSettings(lm=LmChoice(model="script:turns.toml"), executor="tools", judge="none", extract=False)
 task = Task(id="t", question="How many lightships are there?")
 with Bank.create("./bank", unsafe_no_sync=True) as bank:

@@ -15,10 +15,10 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import BadInput, QueryFailed, QueryRefused, RBankError
 from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.data_source import Source, open_source
 from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.engines.remote import RemoteEngine
 from rbank_es.sparql.results import Cell
-from rbank_es.sparql.source import Source, open_source
 from tests.effort import one_in
 from tests.sparql.fault_server import (
     GOOD,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.bank.writer_marks import close_left_runs
+from rbank_es.bank.run_locks import close_left_runs
 from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
 
 WRITER = """

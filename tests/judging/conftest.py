@@ -8,7 +8,7 @@ import pytest
 
 from rbank_es.data import lights
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.data_source import Source, open_source
 
 
 @pytest.fixture(scope="session")

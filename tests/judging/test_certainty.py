@@ -11,7 +11,7 @@ import pytest
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.lab.calibration import Calibration, Case, calibrate
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.data_source import Source, open_source
 from tests.judging.answers import run_of
 from tests.judging.labelled import SEEN, UNSEEN
 

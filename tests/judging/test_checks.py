@@ -8,9 +8,9 @@ import pytest
 from rbank_es.errors import QueryFailed
 from rbank_es.judging.checks import check, judge_by_checks
 from rbank_es.judging.run_outcome import RunOutcome
+from rbank_es.sparql.data_source import Source
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset
 from rbank_es.sparql.results import Answer, Cell, Form
-from rbank_es.sparql.source import Source
 from tests.judging.answers import iri, ran, run_of, table, text, typed
 
 PREFIX = "PREFIX e: <http://example.org/>\n"

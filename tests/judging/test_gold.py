@@ -12,9 +12,9 @@ from rbank_es.judging.gold_answers import Gold, gold_of
 from rbank_es.judging.gold_judge import judge_by_gold
 from rbank_es.judging.judges import decide
 from rbank_es.judging.query_comparison import differences_of_queries
+from rbank_es.sparql.data_source import Source
 from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.results import Cell
-from rbank_es.sparql.source import Source
 from tests.judging.answers import blank, iri, run_of, table, text, typed
 from tests.judging.test_checks import Failing, with_engine
 

@@ -17,9 +17,9 @@ from rbank_es.judging import JUDGES, Gold, JudgeInputs, RunOutcome, Verdict, dec
 from rbank_es.judging.judge_protocol import JudgingPolicy
 from rbank_es.judging.judges import NOBODY, needs_of, policy_for
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.policies import CheckJudging, LmJudging
-from rbank_es.sparql.source import Source
+from rbank_es.sparql.data_source import Source
 from tests.judging.answers import ran, run_of, table
 from tests.loop.loops import TASKS, looped, quick, scripted
 

@@ -19,7 +19,7 @@ from rbank_es.events.items import Item
 from rbank_es.judging.gold_answers import Gold
 from rbank_es.judging.judges import decide, judge
 from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_for, within
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms
 from rbank_es.policies import CheckJudging, LmJudging
 from tests.judging.answers import add, run_of

@@ -16,9 +16,9 @@ from rbank_es.events import Event, RunFinished, RunStarted, StepTaken, ToolCalle
 from rbank_es.extraction import past_run
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.run_outcome import QueryRun, RunOutcome, outcome_of
+from rbank_es.sparql.data_source import Source
 from rbank_es.sparql.results import to_json
-from rbank_es.sparql.source import Source
-from rbank_es.tools.runtime.toolbox import build_tools
+from rbank_es.tools.shared.toolbox import build_tools
 from tests.judging.answers import iri, table
 
 QUERY = "SELECT ?x WHERE { ?x a <http://example.org/Thing> }"

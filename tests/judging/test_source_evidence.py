@@ -9,10 +9,10 @@ from rbank_es import limits
 from rbank_es.errors import QueryFailed, QueryRefused
 from rbank_es.judging.source_evidence import ground, terms_of
 from rbank_es.judging.verdict import Grounding
+from rbank_es.sparql.data_source import Source
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.parser.parsed_query import parse_query
 from rbank_es.sparql.results import Answer, Form
-from rbank_es.sparql.source import Source
 
 PREFIXES = {"e": "http://e.org/", "lt": "https://lights.example/ns#"}
 

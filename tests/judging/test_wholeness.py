@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.judging.source_evidence import ground
 from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.data_source import Source, open_source
 from rbank_es.sparql.parser.parsed_query import parse_query
-from rbank_es.sparql.source import Source, open_source
 from tests.judging.answers import run_of
 
 PREFIXES = {

@@ -21,11 +21,11 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.run_events import LayerUse, Trial
-from rbank_es.lab.beginnings import begin, fork_point
-from rbank_es.lab.definition import Experiment, parse_experiment
-from rbank_es.lab.materials import MaterialDigests
-from rbank_es.lab.plan import ordered_tasks, trials
+from rbank_es.lab.experiment_definition import Experiment, parse_experiment
+from rbank_es.lab.experiment_inputs import MaterialDigests
+from rbank_es.lab.experiment_plan import ordered_tasks, trials
 from rbank_es.lab.run_rows import rows_of
+from rbank_es.lab.tamper_evidence import begin, fork_point
 from rbank_es.lab.task_suite import Suite, suite_json
 from rbank_es.lab.trial import tables_of
 from rbank_es.lab.trial_log import TrialLog

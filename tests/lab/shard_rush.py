@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rbank_es.lab.plan import trials
+from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.shards import Shard
 from rbank_es.lab.trial_place import TrialPlace
 from tests.lab.trials import materials, pair, ran

@@ -10,18 +10,18 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import RunStarted
-from rbank_es.lab.definition import Experiment, parse_experiment
+from rbank_es.lab.experiment_definition import Experiment, parse_experiment
 from rbank_es.lab.experiment_folder import read_experiment
+from rbank_es.lab.experiment_inputs import gather
+from rbank_es.lab.experiment_plan import ordered_tasks, trials
 from rbank_es.lab.experiment_results import results_of
-from rbank_es.lab.materials import gather
-from rbank_es.lab.plan import ordered_tasks, trials
 from rbank_es.lab.report import PAGE, write_report
 from rbank_es.lab.report_check import check_report
 from rbank_es.lab.task_suite import Suite
 from rbank_es.lab.trial_place import TrialPlace
 from rbank_es.loop.closed_loop import ClosedLoop
 from rbank_es.loop.curriculum import Curriculum
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from tests.lab.folders import suite_of, written
 from tests.lab.trials import FREE, ran, told
 from tests.loop.loops import TASKS, source

@@ -24,10 +24,10 @@ from rbank_es.events import (
     RunJudged,
     RunStarted,
 )
-from rbank_es.lab.definition import parse_experiment
+from rbank_es.lab.experiment_definition import parse_experiment
+from rbank_es.lab.experiment_inputs import gather
+from rbank_es.lab.experiment_plan import ordered_tasks, trials
 from rbank_es.lab.experiment_run import run_experiment
-from rbank_es.lab.materials import gather
-from rbank_es.lab.plan import ordered_tasks, trials
 from rbank_es.lab.task_suite import Suite
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.loop.closed_loop import GOES_ON

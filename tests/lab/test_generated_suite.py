@@ -20,8 +20,8 @@ from rbank_es.lab.suite_check import EnginePair, check_suite
 from rbank_es.limits import experiment_limits
 from rbank_es.loop.tasks import LEVELS
 from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.data_source import open_source
 from rbank_es.sparql.engines.local import LocalEngine
-from rbank_es.sparql.source import open_source
 from tests.effort import examples
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es.lab.definition import Experiment, parse_experiment
+from rbank_es.lab.experiment_definition import Experiment, parse_experiment
 from rbank_es.lab.experiment_folder import read_experiment
 from rbank_es.lab.metrics import METRICS
 from rbank_es.lab.report import CONDITIONS, write_report

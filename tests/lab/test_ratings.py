@@ -10,13 +10,13 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, JudgeFailed
 from rbank_es.events import LmCalled, RunJudged
 from rbank_es.judging.rubric import RUBRICS, rate, read_rating
-from rbank_es.lab.definition import parse_experiment
+from rbank_es.lab.experiment_definition import parse_experiment
 from rbank_es.lab.experiment_folder import FolderHead, read_experiment
-from rbank_es.lab.plan import planned
+from rbank_es.lab.experiment_plan import planned
 from rbank_es.lab.ratings import RatingCounts, known_ratings, rate_experiment
 from rbank_es.lab.report import PAGE, ROWS, write_report
 from rbank_es.lab.report_check import check_report
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms
 from tests.lab.folders import DEFINITION_TEXT, written
 from tests.lab.test_experiment_run import GUIDED

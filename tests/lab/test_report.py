@@ -20,15 +20,15 @@ from msgspec.structs import replace
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import RunJudged
-from rbank_es.lab.beginnings import fork_point
 from rbank_es.lab.experiment_comparison import compare
 from rbank_es.lab.experiment_folder import ExperimentData, FolderHead, read_experiment
+from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.experiment_results import results_of
 from rbank_es.lab.guide_worth import GuideWorth
-from rbank_es.lab.plan import trials
 from rbank_es.lab.report import CONDITIONS, PAGE, ROWS, SHEET, report_files, write_report
 from rbank_es.lab.report_check import ReportCheck, check_report
 from rbank_es.lab.report_page import page_of
+from rbank_es.lab.tamper_evidence import fork_point
 from rbank_es.lab.trial_place import DEFINITION, SUITE, TrialPlace
 from rbank_es.limits import experiment_limits
 from tests.cli_runner import ROOT, run

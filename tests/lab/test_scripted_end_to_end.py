@@ -10,12 +10,12 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.data import LIGHTS, lights
 from rbank_es.events import ContextBuilt, ExperimentFinished, MemoriesExtracted, RunStarted, ToolCalled
-from rbank_es.lab.definition import Experiment, load_experiment, shipped_experiments
+from rbank_es.lab.experiment_definition import Experiment, load_experiment, shipped_experiments
+from rbank_es.lab.experiment_inputs import gather
 from rbank_es.lab.experiment_run import run_experiment
-from rbank_es.lab.materials import gather
 from rbank_es.lab.suite_script import script_of
 from rbank_es.lab.task_suite import Suite, load_suite
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from tests.loop.loops import local, source
 from tests.loop.test_closed_loop import of_type
 from tests.sandbox.sandboxes import Lender, require_dspy

@@ -15,10 +15,10 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
-from rbank_es.lab.beginnings import beginning_faults
 from rbank_es.lab.experiment_folder import read_experiment
-from rbank_es.lab.plan import trials
+from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.shards import Shard, ShardFolder, status_of
+from rbank_es.lab.tamper_evidence import beginning_faults
 from rbank_es.lab.trial_claims import Claims
 from rbank_es.lab.trial_place import TrialPlace, base_place
 from tests.cli_runner import ROOT, digest_of

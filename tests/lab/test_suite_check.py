@@ -15,9 +15,9 @@ from rbank_es.lab.suite_check import EnginePair, broken_ties, check_suite, check
 from rbank_es.lab.task_suite import Suite
 from rbank_es.loop.tasks import Task
 from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.data_source import open_source
 from rbank_es.sparql.engines.local import LocalEngine
 from rbank_es.sparql.parser.parsed_query import parse_query
-from rbank_es.sparql.source import open_source
 from tests.cli_runner import CACHE
 
 SOUND = Task(

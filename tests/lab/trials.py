@@ -10,12 +10,12 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.events import BankForked, Event, type_of
-from rbank_es.lab.definition import Experiment, parse_experiment
+from rbank_es.lab.experiment_definition import Experiment, parse_experiment
+from rbank_es.lab.experiment_inputs import Materials, gather
 from rbank_es.lab.experiment_run import run_experiment
-from rbank_es.lab.materials import Materials, gather
 from rbank_es.lab.task_suite import Suite
 from rbank_es.lab.trial import TrialOutcome
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from tests.loop.loops import SCRIPT, TASKS, local, source
 
 DEFINITION = """\

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rbank_es.events.items import Item
 from rbank_es.law import rare_words
-from rbank_es.law.known_items import Peer
 from rbank_es.law.rare_words import RareWords
+from rbank_es.law.similar_items import Peer
 from rbank_es.policies.bit_slices import documents_of, each_in, in_several
 from tests.effort import examples
 

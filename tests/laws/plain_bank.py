@@ -40,7 +40,7 @@ from rbank_es.events import (
 from rbank_es.events.items import Item, ItemText
 from rbank_es.law import AppendV2, Bounded, Dedup, DedupV2, LeastProven, Merge, MergeV2, State
 from rbank_es.law.consolidation import NEGATIONS
-from rbank_es.law.exchanged_facts import corrects
+from rbank_es.law.contradiction import corrects
 from rbank_es.law.likeness import are_near, clears, content_of, facts_of, is_same, token_set
 from rbank_es.policies import Policy, governing
 from rbank_es.policies.words import words_of

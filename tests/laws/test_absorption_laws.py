@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rbank_es import Bank
-from rbank_es.bank.foreign_events import stays
+from rbank_es.bank.absorbed_events import stays
 from rbank_es.events import Event, MemoriesExtracted, PolicySet, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.law import Append, Dedup, Never, usage

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.events import NoteLogged, RunFinished, RunJudged, RunStarted
+from rbank_es.events.hidden_characters import visible, without_hidden
 from rbank_es.events.items import one_line, without_controls
-from rbank_es.events.visible_text import visible, without_hidden
 from rbank_es.extraction import candidates
 from rbank_es.extraction.candidates import read_answer, usable
 from rbank_es.extraction.judged_run import clip
-from rbank_es.log.copied_text import folded
-from rbank_es.log.sought_words import CUT, NORMALISED, SoughtWords
+from rbank_es.log.escaped_words import CUT, NORMALISED, SoughtWords
+from rbank_es.log.normalised_text import folded
 from rbank_es.policies.packed_text import plain
 from rbank_es.system.text_cuts import cut_words
 

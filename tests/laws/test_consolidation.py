@@ -31,10 +31,10 @@ from rbank_es.law import (
     evolve,
     fold,
 )
-from rbank_es.law.exchanged_facts import corrects
-from rbank_es.law.known_items import KnownItems, Peer
+from rbank_es.law.contradiction import corrects
 from rbank_es.law.likeness import are_near, clears, content_of, facts_of, is_same, negates, token_set
 from rbank_es.law.rare_words import RareWords
+from rbank_es.law.similar_items import KnownItems, Peer
 from rbank_es.policies.words import distinct_words, words_of
 from tests.consolidations import decisions
 from tests.effort import examples

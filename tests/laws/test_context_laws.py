@@ -20,7 +20,7 @@ from rbank_es import limits
 from rbank_es.context.assembly import build_context
 from rbank_es.context.constraints import CuratedLine, constraints
 from rbank_es.context.guide_summary import guide_summary
-from rbank_es.context.layer import LAYERS, sentences
+from rbank_es.context.layer_budgets import LAYERS, sentences
 from rbank_es.context.layer_text import SEPARATOR
 from rbank_es.context.ontology_card import sense_card
 from rbank_es.events.items import Item

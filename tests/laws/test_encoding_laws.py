@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.events import Ref
 from rbank_es.events.items import Item
-from rbank_es.tools.runtime.tool_answers import LEAST_CAP_CHARS, encode, size
+from rbank_es.tools.shared.tool_answers import LEAST_CAP_CHARS, encode, size
 
 AWKWARD_KEYS = (
     "0",

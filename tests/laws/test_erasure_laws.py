@@ -32,8 +32,8 @@ from rbank_es.events import (
 )
 from rbank_es.events.items import Item
 from rbank_es.exchange.exporters import FORMS, export_files
+from rbank_es.log.escaped_words import SoughtWords
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.sought_words import SoughtWords
 from rbank_es.page import write_page
 from rbank_es.system.files import caches_of
 from rbank_es.testing import extraction

@@ -31,7 +31,7 @@ from rbank_es.extraction.candidates import read_answer, usable
 from rbank_es.extraction.judged_run import clip
 from rbank_es.law import Append, Dedup, State, active, find_similar, fold
 from rbank_es.law.decisions import Decider
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms
 from rbank_es.testing import event_id
 from tests.consolidations import decisions

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.events.items import Item
 from rbank_es.tools.memory.item_search import fit_hits, fit_items, quoted
-from rbank_es.tools.runtime.tool_answers import NEXT, encode, size
-from rbank_es.tools.runtime.tool_family import ToolPolicy
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.tools.shared.tool_answers import NEXT, encode, size
+from rbank_es.tools.shared.tool_family import ToolPolicy
+from rbank_es.tools.shared.toolbox import Toolbox, build_tools
 from tests.tools.memories import LONG, lamps, remember
 from tests.tools.tool_sessions import bank_at
 

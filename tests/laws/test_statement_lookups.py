@@ -32,10 +32,9 @@ from rbank_es.law import (
     MergeV2,
     State,
     fold,
-    looked_up_items,
+    similar_stored_items,
 )
 from rbank_es.law.decisions import append_decided
-from rbank_es.law.known_items import Peers
 from rbank_es.law.likeness import (
     LINK_MIN,
     are_near,
@@ -45,7 +44,8 @@ from rbank_es.law.likeness import (
     statement_hash,
     token_set,
 )
-from rbank_es.law.looked_up_items import StatementIndex, known_by
+from rbank_es.law.similar_items import Peers
+from rbank_es.law.similar_stored_items import StatementIndex, known_by
 from rbank_es.projections import statement_tables
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels
@@ -73,7 +73,7 @@ from tests.strategies import histories, stamped
 @contextmanager
 def looked_up() -> Iterator[None]:
     """Every look-up goes to the read models, however few items there are."""
-    with patch.multiple(looked_up_items, LIKE_SHARE=0, NEAR_SHARE=0):
+    with patch.multiple(similar_stored_items, LIKE_SHARE=0, NEAR_SHARE=0):
         yield
 
 

@@ -32,7 +32,7 @@ from rbank_es.policies.stem_relevance import (
     word_order,
 )
 from rbank_es.policies.word_relevance import Document, rank_documents
-from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.in_memory_items import ActiveItems
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.text.stems import LANGUAGES, stems_of
 from tests.effort import examples

@@ -18,8 +18,8 @@ from rbank_es.events.items import Item
 from rbank_es.law import RELEVANT, RESOLVED, AppendV2, DedupV2, LiveState, MergeV2, State, fold
 from rbank_es.law import decisions as bank_decisions
 from rbank_es.law.bank_state import ItemRecord
-from rbank_es.law.known_items import KnownItems
-from rbank_es.law.looked_up_items import known_by
+from rbank_es.law.similar_items import KnownItems
+from rbank_es.law.similar_stored_items import known_by
 from rbank_es.projections import stored_state
 from rbank_es.projections.read_models import ReadModels
 from rbank_es.projections.stored_state import StoredState

@@ -33,7 +33,7 @@ from rbank_es.policies import (
 from rbank_es.policies.retrieval import ItemFacts
 from rbank_es.policies.word_relevance import rank_documents
 from rbank_es.projections import projection, search_tables
-from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.in_memory_items import ActiveItems
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels, rebuild
 from rbank_es.projections.tokenizer import Tokenizer

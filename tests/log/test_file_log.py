@@ -15,7 +15,7 @@ from rbank_es import limits
 from rbank_es.events.derived_ids import decisions_id
 from rbank_es.log import EventLog
 from rbank_es.log import lines as line_format
-from rbank_es.log.file import index, run_index
+from rbank_es.log.file import position_index, run_index
 from rbank_es.log.file.file_log import ENGINE, FileLog
 from rbank_es.log.file.segments import blocks
 from rbank_es.testing import EventLogContract
@@ -71,8 +71,8 @@ def test_an_id_that_was_made_here_is_sought_behind_the_end_that_the_log_had_then
 ) -> None:
     """Also that of the decisions about it; who else appends an event of this id is found."""
     begins = list[int]()
-    sought = index.find_id
-    monkeypatch.setattr(index, "find_id", lambda *given: begins.append(given[3]) or sought(*given))
+    sought = position_index.find_id
+    monkeypatch.setattr(position_index, "find_id", lambda *given: begins.append(given[3]) or sought(*given))
     with FileLog.create(tmp_path / "bank") as log, FileLog.open(tmp_path / "bank") as other:
         log.append([note(str(number), number) for number in range(1, 20)])
         begins.clear()
@@ -102,8 +102,8 @@ def test_ids_sought_often_cost_what_was_appended_since(tmp_path: Path, monkeypat
         # What an interrupted append left behind the whole groups is known to nobody.
         with active.open("ab") as file:
             file.write(last.replace(ids[50].encode(), ids[51].encode()))
-        monkeypatch.setattr(index, "find_id", lambda *_: pytest.fail("searched"))
-        monkeypatch.setattr(index, "blocks", lambda fd, at, end: offsets.append(at) or blocks(fd, at, end))
+        monkeypatch.setattr(position_index, "find_id", lambda *_: pytest.fail("searched"))
+        monkeypatch.setattr(position_index, "blocks", lambda fd, at, end: offsets.append(at) or blocks(fd, at, end))
         assert [log.seq_of_id(id) for id in ids[49:52]] == [49, 50, None]
         assert log.append([note("50", 50)]).duplicate and offsets == [size]
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.log import Erasing
-from rbank_es.log.file import index
+from rbank_es.log.file import position_index
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.testing import event_id, note
 from tests.interleaving import paused_at
@@ -51,7 +51,7 @@ def test_an_id_is_found_while_another_thread_erases(
             def erase(log: FileLog = log) -> None:
                 log.erase(Erasing(events=frozenset({3})), reason="test")
 
-            found, is_line = paused_at(line, [index], lambda log=log: log.seq_of_id(event_id(2)), erase)
+            found, is_line = paused_at(line, [position_index], lambda log=log: log.seq_of_id(event_id(2)), erase)
         assert found == 2
     assert line > 10
 
@@ -91,7 +91,7 @@ def fork_at_each_line(place: Path, segment_bytes: int) -> None:
                     os._exit(0 if log.seq_of_id(event_id(2)) == 2 else 1)
                 ended.append(os.waitpid(child, 0)[1])
 
-            found, is_line = paused_at(line, [index], lambda log=log: log.seq_of_id(event_id(2)), fork)
+            found, is_line = paused_at(line, [position_index], lambda log=log: log.seq_of_id(event_id(2)), fork)
         assert (found, ended) == (2, [0] * is_line)
     assert line > 10
 

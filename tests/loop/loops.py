@@ -17,9 +17,9 @@ from rbank_es.log import ANY, Appended, EventLog, Expected, LogWrapper
 from rbank_es.loop.closed_loop import TaskResult, run_closed_loop
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.data_source import Source, open_source
 from tests.faults.disk import Quick
 
 HEIGHT = "PREFIX lt: <https://lights.example/ns#>\nSELECT ?m WHERE { ?l lt:name 'Cormorant Rock' ; lt:focalHeight ?m }"

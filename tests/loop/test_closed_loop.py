@@ -30,7 +30,7 @@ from rbank_es.loop import LoopSettings, Task, run_closed_loop
 from rbank_es.loop.closed_loop import ClosedLoop
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.tasks import suite_digest
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.policies.admission import PROPOSED_BY
 from tests.loop.loops import (
     HEIGHT,

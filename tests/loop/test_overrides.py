@@ -8,7 +8,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.loop.settings import LoopSettings, overrides_of
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.policies import changed, default_policies
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import RunBounds
 from rbank_es.loop.settings import LoopSettings, question_of
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 
 LM = LmChoice(model="openai/gpt-4.1-mini")
 OTHERS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import Any
 from rbank_es.bank import Bank
 from rbank_es.events import LmCalled
 from rbank_es.events.run_events import Role
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms
 
 RUN = "run-1"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms
 from tests.models.openai_server import OpenAiServer, completion
 from tests.models.runs import Waits, ask, models

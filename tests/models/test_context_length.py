@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.context_length import TokenEstimates, length_in, room_for_reply, says_too_long
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.system.token_estimate import estimated_tokens
 from tests.models import openai_server as says

@@ -12,8 +12,8 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.function_model import FunctionModel, choice_of
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms, check_choices, lms_for
 from tests.models.runs import RUN, Waits, called, models
 

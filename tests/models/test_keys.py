@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events.codec import encode_json
 from rbank_es.events.redaction import REDACTED, redact, secrets
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import check_choices
-from rbank_es.system.shown_locator import names_secret
+from rbank_es.system.redacted_locator import names_secret
 from tests.models.runs import called, models
 
 

@@ -23,7 +23,7 @@ def looking_up(host, port, *arguments, **named):
     return look_up(host, port, *arguments, **named)
 socket.socket.connect, socket.getaddrinfo = connecting, looking_up
 
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from tests.models.runs import ask, models
 choice = LmChoice(model=sys.argv[3], api_base=sys.argv[1])
 with models(Path(sys.argv[2]), choice) as (bank, lms):

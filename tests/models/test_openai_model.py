@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rbank_es.errors import LmFailed
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.dspy_model import DspyModel
 from rbank_es.models.lm_request import LmMessage
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.openai_model import read_completion
 from tests.models import openai_server as says
 from tests.models.misbehaviours import choosing, ended, replies

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.extraction.conversation import memory_item
-from rbank_es.models.adapter import adapter, signature_of
-from rbank_es.models.prompt_table import ENTRIES, PROPOSALS, PromptKind, prompt_for
+from rbank_es.models.dspy_adapter import adapter, signature_of
+from rbank_es.models.role_prompts import ENTRIES, PROPOSALS, PromptKind, prompt_for
 
 KINDS: tuple[PromptKind, ...] = get_args(PromptKind)
 

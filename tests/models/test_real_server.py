@@ -8,7 +8,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from tests.models import openai_server as says
 from tests.models.misbehaviours import FAILING
 from tests.models.openai_server import OpenAiServer, openai_server

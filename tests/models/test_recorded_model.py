@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled, NoteLogged
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.recorded_model import RecordedModel, departure
 from rbank_es.models.run_models import Lms
 from tests.models import openai_server as says

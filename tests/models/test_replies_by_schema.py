@@ -13,8 +13,8 @@ from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.extraction.candidates import read_answer
 from rbank_es.judging.verdict_reply import LmReply, read_reply
-from rbank_es.models.choice import LmChoice
-from rbank_es.models.prompt_table import ENTRIES, WHY_NONE, prompt_for
+from rbank_es.models.model_choice import LmChoice
+from rbank_es.models.role_prompts import ENTRIES, WHY_NONE, prompt_for
 from rbank_es.models.run_models import Lms
 from tests.models.openai_server import error, openai_server
 from tests.models.runs import called

@@ -10,8 +10,8 @@ import pytest
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Role
 from rbank_es.limits import reply_limits
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.live_model import reply_bounds
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.prompt import END_MARKER
 from rbank_es.models.run_models import check_choices
 from tests.models.openai_server import openai_server

@@ -9,10 +9,10 @@ import pytest
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LogUnavailable, MissingExtra
-from rbank_es.models.adapter import adapter
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.dspy_adapter import adapter
 from rbank_es.models.lm_request import LmRequest
 from rbank_es.models.model_call import Question
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms, check_choices
 from tests.faults.disk import Disk
 from tests.models.runs import RUN, STUB, Saying, Waits, ask, called, models, saying

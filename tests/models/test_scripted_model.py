@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, LmFailed
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms, check_choices
 from rbank_es.models.scripted_model import Script, rendered
 from tests.models.runs import ask, models

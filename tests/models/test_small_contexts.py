@@ -16,9 +16,9 @@ from rbank_es.extraction import PastRun, PastStep, extract
 from rbank_es.judging.lm_judge import Evidence, judge_by_lm
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.lm_request import LmRequest
-from rbank_es.models.prompt_parts import LEFT_OUT, GivingWay, PromptPart
+from rbank_es.models.model_choice import LmChoice
+from rbank_es.models.prompt_priorities import LEFT_OUT, GivingWay, PromptPart
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
 from rbank_es.rerun.execution import rerun

@@ -16,9 +16,9 @@ from rbank_es.events.run_events import DEFAULT_BOUNDS, RunBounds
 from rbank_es.loop.loop_spend import LoopBounds
 from rbank_es.loop.resources import check
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.rerun.execution import rerun
-from rbank_es.tools.runtime.run_meter import RunMeter
+from rbank_es.tools.shared.call_budget import RunMeter
 from tests.cli_runner import run
 from tests.loop.loops import TASKS, looped, scripted
 from tests.models.openai_server import openai_server

@@ -11,8 +11,8 @@ import pytest
 
 from rbank_es.errors import LmFailed
 from rbank_es.limits import reply_limits
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.lm_request import LmMessage
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.models.run_models import Lms
 from tests.models import openai_server as says

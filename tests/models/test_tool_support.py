@@ -10,11 +10,11 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.errors import LmFailed
 from rbank_es.events import LmCalled, RunStarted
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from tests.loop.loops import HEIGHT, TASKS, looped
 from tests.models import openai_server as says
 from tests.models.openai_server import calling, openai_server
-from tests.models.test_server_look import LLAMA_MODELS, LLAMA_PROPS
+from tests.models.test_server_properties import LLAMA_MODELS, LLAMA_PROPS
 from tests.models.test_whole_runs import settings
 
 SUBMITS = calling(("SUBMIT", {"answer": "45 metres", "sparql": HEIGHT}))

@@ -17,7 +17,7 @@ from rbank_es.judging.checks import check
 from rbank_es.judging.judges import decide
 from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.loop.settings import LoopSettings
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.scripted_model import rendered
 from rbank_es.rerun.execution import rerun
 from tests.effort import one_in

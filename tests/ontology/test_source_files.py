@@ -11,8 +11,8 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadOntology
-from rbank_es.ontology.foreign_files import NotRdf
 from rbank_es.ontology.source_files import find_files, recognise
+from rbank_es.ontology.unsupported_formats import NotRdf
 
 TURTLE = "@prefix : <http://example.org/zoo#> .\n:tom a :Cat .\n"
 TRIG = "@prefix : <http://example.org/zoo#> .\n:g { :tom a :Cat . }\n"

@@ -25,7 +25,7 @@ from rbank_es.extraction.candidates import consolidate
 from rbank_es.law import fold
 from rbank_es.policies import Bm25V2, Filters, HybridV1
 from rbank_es.policies.vector_relevance import by_numpy, by_python, cosines, loaded, rounded, stored
-from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.in_memory_items import ActiveItems
 from rbank_es.projections.read_models import ReadModels
 from tests.context.procedures_of_bank import procedures
 from tests.effort import examples

@@ -21,7 +21,7 @@ from rbank_es.law import (
     Merge,
 )
 from rbank_es.law.bank_state import Proposal
-from rbank_es.law.known_items import KnownItems
+from rbank_es.law.similar_items import KnownItems
 from rbank_es.policies import (
     Bm25V1,
     Bm25V3,

@@ -11,7 +11,7 @@ from rbank_es import Bank, Item
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.law import Dedup, fold
 from rbank_es.policies import Bm25V2, Filters
-from rbank_es.projections.active_items import ActiveItems
+from rbank_es.projections.in_memory_items import ActiveItems
 from tests.cli.misled import judged, learned, ran
 from tests.policies.test_utility import LAMPS, ranked, utility_bank
 

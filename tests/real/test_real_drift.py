@@ -8,7 +8,7 @@ from pathlib import Path
 import pyoxigraph
 import pytest
 
-from rbank_es.bank.drifted_texts import LearnedText, drifted, is_broken, named_terms
+from rbank_es.bank.ontology_drift import LearnedText, drifted, is_broken, named_terms
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.schema_changes import schema_changes
 

@@ -21,11 +21,11 @@ import pytest
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
 from rbank_es.ontology.loader import Ontology, load_ontology
+from rbank_es.sparql.data_source import Source, open_source
 from rbank_es.sparql.engines.query_engine import Caps
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.engines.remote import RemoteEngine
 from rbank_es.sparql.results import Answer, Cell
-from rbank_es.sparql.source import Source, open_source
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:Dataset:DeprecationWarning")]
 

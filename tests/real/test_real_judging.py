@@ -26,12 +26,12 @@ from rbank_es.judging.run_outcome import outcome_of
 from rbank_es.judging.source_evidence import described
 from rbank_es.judging.verdict import Verdict
 from rbank_es.lab.calibration import Calibration, Case, calibrate, load_cases
-from rbank_es.models.choice import LmChoice
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.policies import LmJudging
+from rbank_es.sparql.data_source import Source, open_source
 from rbank_es.sparql.results import Answer
-from rbank_es.sparql.source import Source, open_source
 from tests.judging.answers import run_of
 from tests.real.test_real_engines import each_task, missing, rows_of, stored, tasks
 

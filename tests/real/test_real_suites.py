@@ -12,7 +12,7 @@ from rbank_es.lab.suite_check import EnginePair, check_suite
 from rbank_es.lab.task_suite import load_suite
 from rbank_es.loop.tasks import Task
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.source import open_source
+from rbank_es.sparql.data_source import open_source
 from tests.cli_runner import CACHE, run
 
 pytestmark = pytest.mark.real

@@ -13,7 +13,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.data_source import Source, open_source
 from tests.tools.library import LibraryTools
 from tests.tools.tool_sessions import bank_at
 

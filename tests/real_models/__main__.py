@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import mkdtemp
 
-from rbank_es.models.choice import LmChoice
-from rbank_es.models.server_look import known_traits
+from rbank_es.models.model_choice import LmChoice
+from rbank_es.models.server_properties import known_traits
 from tests.real_models import report
 from tests.real_models.counting_proxy import Proxy
 from tests.real_models.server import MODEL, ROOT, SERVER, installed, served

@@ -15,7 +15,7 @@ import dspy  # noqa: E402
 
 from rbank_es.executors.agent_step import AgentTask  # noqa: E402
 from rbank_es.executors.tool_call import named_call  # noqa: E402
-from rbank_es.models.adapter import adapter  # noqa: E402
+from rbank_es.models.dspy_adapter import adapter  # noqa: E402
 from rbank_es.models.reply_syntax import has_ended  # noqa: E402
 
 CORPUS = [json.loads(line) for line in (Path(__file__).parent / "agents.jsonl").read_text().splitlines()]

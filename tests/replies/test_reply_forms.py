@@ -20,7 +20,7 @@ from rbank_es.executors.tool_call import named_call  # noqa: E402
 from rbank_es.extraction.candidates import read_answer  # noqa: E402
 from rbank_es.judging.verdict_reply import LmReply, read_reply  # noqa: E402
 from rbank_es.limits import reply_limits  # noqa: E402
-from rbank_es.models.adapter import adapter  # noqa: E402
+from rbank_es.models.dspy_adapter import adapter  # noqa: E402
 from rbank_es.models.scripted_model import rendered  # noqa: E402
 from rbank_es.sandbox.step_outcome import SubmissionRefused  # noqa: E402
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rbank_es.answers.shared.bisection_answer import Bisection, RunBisection
 from rbank_es.bank import Bank
-from rbank_es.bank.ids import whole_id
+from rbank_es.bank.id_lookup import whole_id
 from rbank_es.context.assembly import build_context
 from rbank_es.errors import BadInput, NotInBank
 from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRetrieved, PolicyChoice, PolicySet, RunJudged, RunStarted

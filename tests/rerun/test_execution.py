@@ -27,8 +27,8 @@ from rbank_es.events import (
 )
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.loop.tasks import Task
-from rbank_es.models.choice import LmChoice
 from rbank_es.models.model_call import RetryableFailure, failed
+from rbank_es.models.model_choice import LmChoice
 from rbank_es.rerun.event_comparison import EventDifference
 from rbank_es.rerun.execution import Rerun, rerun
 from rbank_es.rerun.ontology_lookup import Ontologies

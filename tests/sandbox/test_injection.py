@@ -20,8 +20,8 @@ from rbank_es.events import MemoryProposed, NoteLogged, ToolCalled  # noqa: E402
 from rbank_es.events.items import Item  # noqa: E402
 from rbank_es.executors.executor import Recorder  # noqa: E402
 from rbank_es.law import active  # noqa: E402
-from rbank_es.tools.runtime.tool_family import ToolPolicy  # noqa: E402
-from rbank_es.tools.runtime.toolbox import build_tools  # noqa: E402
+from rbank_es.tools.shared.tool_family import ToolPolicy  # noqa: E402
+from rbank_es.tools.shared.toolbox import build_tools  # noqa: E402
 from tests.executors.runs import Setting, call  # noqa: E402
 from tests.tools.memories import remember  # noqa: E402
 

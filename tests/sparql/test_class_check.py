@@ -15,14 +15,14 @@ import pytest
 
 from rbank_es.judging.checks import judge_by_checks
 from rbank_es.ontology import rdf_names
-from rbank_es.ontology.class_fit import ClassFit
 from rbank_es.ontology.description import describe
+from rbank_es.ontology.disjointness import ClassFit
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.sparql.class_check import mismatches
+from rbank_es.sparql.data_source import Source, open_source
 from rbank_es.sparql.guard import check
 from rbank_es.sparql.parser.parsed_query import parse_query
-from rbank_es.sparql.source import Source, open_source
 from tests.judging.answers import run_of
 
 EX = "http://ex/"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from rbank_es.ontology.loader import Ontology, load_ontology
+from rbank_es.sparql.data_source import Source, dataset_of, open_source
 from rbank_es.sparql.engines.local import LocalEngine
 from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.parser.parsed_query import parse_query
-from rbank_es.sparql.source import Source, dataset_of, open_source
 from tests.tools.library import LibraryTools
 from tests.tools.tool_sessions import bank_at
 

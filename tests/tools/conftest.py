@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.sparql.source import Source
+from rbank_es.sparql.data_source import Source
 from tests.tools.library import LibraryTools, open_library
 from tests.tools.tool_sessions import bank_at
 

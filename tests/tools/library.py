@@ -8,10 +8,10 @@ from typing import Any
 
 from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
-from rbank_es.sparql.source import Source, open_source
-from rbank_es.tools.runtime.tool_answers import encode, size
-from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, ToolPolicy, public_methods
-from rbank_es.tools.runtime.toolbox import Toolbox
+from rbank_es.sparql.data_source import Source, open_source
+from rbank_es.tools.shared.tool_answers import encode, size
+from rbank_es.tools.shared.tool_family import TOOL_FAMILIES, ToolPolicy, public_methods
+from rbank_es.tools.shared.toolbox import Toolbox
 from tests.tools.tool_sessions import session_for, ticking
 
 NAMESPACE = "http://library.example/ns#"

@@ -17,9 +17,9 @@ from rbank_es.data import lights
 from rbank_es.events import ToolCalled
 from rbank_es.executors.tool_call import named_call
 from rbank_es.limits import tool_limits
-from rbank_es.tools.runtime.call_form import CallForm, WrongArguments
-from rbank_es.tools.runtime.tool_family import ToolPolicy
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.tools.shared.call_form import CallForm, WrongArguments
+from rbank_es.tools.shared.tool_family import ToolPolicy
+from rbank_es.tools.shared.toolbox import Toolbox, build_tools
 
 
 def look(

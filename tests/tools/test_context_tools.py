@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rbank_es.tools.runtime.tool_answers import size
-from rbank_es.tools.runtime.toolbox import Toolbox
+from rbank_es.tools.shared.tool_answers import size
+from rbank_es.tools.shared.toolbox import Toolbox
 from tests.effort import examples
 from tests.tools.tool_sessions import bank_at, session_for, toolbox_for
 

@@ -9,8 +9,8 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.ontology.loader import load_ontology
+from rbank_es.sparql.data_source import Source, open_source
 from rbank_es.sparql.parser.parsed_query import parse_query
-from rbank_es.sparql.source import Source, open_source
 from rbank_es.tools.graph.empty_results import DEFAULT, hint_for
 from tests.tools.library import TURTLE, LibraryTools, open_library
 from tests.tools.test_sparql_tools import endpoint_over

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
 from rbank_es.ontology.schema_model import Bound, ClassInfo, PropertyInfo, Schema
-from rbank_es.sparql.source import Source
+from rbank_es.sparql.data_source import Source
 from rbank_es.tools.memory.proposal import query_of
-from rbank_es.tools.runtime.tool_family import ToolPolicy
+from rbank_es.tools.shared.tool_family import ToolPolicy
 from tests.effort import examples
 from tests.tools.library import THINGS, TURTLE, LibraryTools, open_library
 from tests.tools.test_sparql_tools import endpoint_over

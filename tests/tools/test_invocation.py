@@ -15,9 +15,9 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LogUnavailable, QueryFailed, QueryRefused
 from rbank_es.events import NoteLogged, RunStarted
 from rbank_es.limits import tool_limits
-from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolPolicy
-from rbank_es.tools.runtime.toolbox import build_tools
+from rbank_es.tools.shared.handle_store import Store
+from rbank_es.tools.shared.tool_family import Reply, ToolError, ToolPolicy
+from rbank_es.tools.shared.toolbox import build_tools
 from tests.tools.tool_sessions import RUN, calls, session_for, toolbox_for
 
 

@@ -26,9 +26,9 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.limits import tool_limits
 from rbank_es.policies import Bm25V1
-from rbank_es.tools.runtime.tool_answers import size
-from rbank_es.tools.runtime.tool_family import ToolPolicy
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.tools.shared.tool_answers import size
+from rbank_es.tools.shared.tool_family import ToolPolicy
+from rbank_es.tools.shared.toolbox import Toolbox, build_tools
 from tests.tools.memories import LONG, lamps, remember
 from tests.tools.tool_sessions import RUN, types
 

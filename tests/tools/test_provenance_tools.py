@@ -14,10 +14,10 @@ from rbank_es.bank import Bank
 from rbank_es.bank.memory_graph import MemoryGraph
 from rbank_es.errors import LimitExceeded
 from rbank_es.limits import tool_limits
-from rbank_es.sparql.source import Source
-from rbank_es.tools.runtime.tool_answers import size
-from rbank_es.tools.runtime.tool_family import ToolPolicy
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.sparql.data_source import Source
+from rbank_es.tools.shared.tool_answers import size
+from rbank_es.tools.shared.tool_family import ToolPolicy
+from rbank_es.tools.shared.toolbox import Toolbox, build_tools
 from tests.cli.misled import HEIGHT, misled_bank, ran
 from tests.processes import alone
 

@@ -15,9 +15,9 @@ from rbank_es.events import MemoryProposed
 from rbank_es.events.items import Item
 from rbank_es.law import find_similar
 from rbank_es.ontology.schema_model import Bound, ClassInfo, Link, PropertyInfo, Schema
-from rbank_es.sparql.source import Source, open_source
+from rbank_es.sparql.data_source import Source, open_source
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, QueryPattern
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.tools.shared.toolbox import Toolbox, build_tools
 from tests.tools.tool_sessions import RUN
 
 SEA = "https://sea.example/ns#"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.sparql.results import Answer, Cell
-from rbank_es.tools.runtime.result_page import kind_of, slice_answer, value_of
-from rbank_es.tools.runtime.tool_answers import ELLIPSIS, encode, shown_names, size
+from rbank_es.tools.shared.result_page import kind_of, slice_answer, value_of
+from rbank_es.tools.shared.tool_answers import ELLIPSIS, encode, shown_names, size
 
 TEXTS = st.one_of(
     st.text(st.characters(exclude_categories=("Cs",)), max_size=30),

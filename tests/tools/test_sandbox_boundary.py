@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_answers import encode, handle_of
+from rbank_es.tools.shared.handle_store import Store
+from rbank_es.tools.shared.tool_answers import encode, handle_of
 from tests.effort import examples
 from tests.laws.test_encoding_laws import results
 from tests.tools.sandbox import sandbox

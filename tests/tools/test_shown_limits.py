@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from rbank_es.events.items import Item
-from rbank_es.sparql.source import Source
-from rbank_es.tools.runtime.tool_answers import AnswerBudget
+from rbank_es.sparql.data_source import Source
+from rbank_es.tools.shared.tool_answers import AnswerBudget
 from tests.tools.library import TURTLE, LibraryTools, open_library
 from tests.tools.memories import remember
 from tests.tools.test_sparql_tools import endpoint_over

@@ -15,12 +15,12 @@ from rbank_es.bank import Bank
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.rdf_names import XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
+from rbank_es.sparql.data_source import Source
 from rbank_es.sparql.endpoint_profiles import LOCAL
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, Caps, Dataset, QueryEngine
 from rbank_es.sparql.guard import Surroundings
 from rbank_es.sparql.results import Answer, Cell, Form, Row
-from rbank_es.sparql.source import Source
-from rbank_es.tools.runtime.tool_family import ToolPolicy
+from rbank_es.tools.shared.tool_family import ToolPolicy
 from tests.effort import examples
 from tests.tools.library import NAMESPACE, THINGS, TURTLE, LibraryTools, open_library
 from tests.tools.tool_sessions import calls, types

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rbank_es.events import Ref
 from rbank_es.events.items import Item
 from rbank_es.limits import tool_limits
-from rbank_es.tools.runtime.tool_answers import OK_CHARS, encode, page, shown_names, size
+from rbank_es.tools.shared.tool_answers import OK_CHARS, encode, page, shown_names, size
 
 
 class Colour(Enum):

@@ -11,7 +11,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BadPlugin
-from rbank_es.tools.runtime.tool_family import (
+from rbank_es.tools.shared.tool_family import (
     TOOL_FAMILIES,
     Reply,
     ToolError,
@@ -19,7 +19,7 @@ from rbank_es.tools.runtime.tool_family import (
     ToolSession,
     offered_tools,
 )
-from rbank_es.tools.runtime.toolbox import Toolbox
+from rbank_es.tools.shared.toolbox import Toolbox
 from tests.plugins import install
 from tests.tools.tool_sessions import calls, session_for
 
@@ -29,8 +29,8 @@ PLUGIN = '''
 from rbank_es.events import MemoryProposed
 from rbank_es.events.items import Item
 from rbank_es.sparql.results import Answer, Cell, to_json
-from rbank_es.tools.runtime.tool_family import TOOL_FAMILIES, ToolFamily
-from rbank_es.tools.runtime.tool_family import Reply, ToolSession
+from rbank_es.tools.shared.tool_family import TOOL_FAMILIES, ToolFamily
+from rbank_es.tools.shared.tool_family import Reply, ToolSession
 
 
 class TideTools:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rbank_es.tools.runtime.tool_answers import encode, size
-from rbank_es.tools.runtime.tool_family import offered_tools
-from rbank_es.tools.runtime.toolbox import Toolbox
+from rbank_es.tools.shared.tool_answers import encode, size
+from rbank_es.tools.shared.tool_family import offered_tools
+from rbank_es.tools.shared.toolbox import Toolbox
 from tests.tools.library import TURTLE, LibraryTools, open_library
 from tests.tools.memories import LONG, lamps, remember
 from tests.tools.tool_sessions import bank_at, ticking

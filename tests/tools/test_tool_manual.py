@@ -11,11 +11,11 @@ from rbank_es.bank.memory_graph import MemoryGraph
 from rbank_es.errors import BadInput
 from rbank_es.events import ToolCalled
 from rbank_es.limits import tool_limits
-from rbank_es.sparql.source import Source
+from rbank_es.sparql.data_source import Source
 from rbank_es.tools.manual_tools import FAMILY
-from rbank_es.tools.runtime.tool_answers import size
-from rbank_es.tools.runtime.tool_family import Reply, ToolPolicy
-from rbank_es.tools.runtime.toolbox import Toolbox, build_tools
+from rbank_es.tools.shared.tool_answers import size
+from rbank_es.tools.shared.tool_family import Reply, ToolPolicy
+from rbank_es.tools.shared.toolbox import Toolbox, build_tools
 from tests.tools.tool_sessions import session_for
 
 

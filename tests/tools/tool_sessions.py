@@ -9,9 +9,9 @@ from typing import Any
 from rbank_es.bank import Bank
 from rbank_es.events import Event, ToolCalled
 from rbank_es.tools.context_tools import FAMILY, ContextTools
-from rbank_es.tools.runtime.store import Store
-from rbank_es.tools.runtime.tool_family import RawTool, Reply, ToolPolicy, ToolSession
-from rbank_es.tools.runtime.toolbox import Toolbox
+from rbank_es.tools.shared.handle_store import Store
+from rbank_es.tools.shared.tool_family import RawTool, Reply, ToolPolicy, ToolSession
+from rbank_es.tools.shared.toolbox import Toolbox
 
 RUN = "run-1"
 

@@ -18,11 +18,11 @@ from rbank_es.sparql.results import Row
 from rbank_es.system.text_cuts import cut
 from rbank_es.tools.graph.schema_tables import SchemaTables, tables_of
 from rbank_es.tools.graph.term_names import reference
-from rbank_es.tools.runtime.result_page import value_of
-from rbank_es.tools.runtime.tool_family import ToolError
+from rbank_es.tools.shared.result_page import value_of
+from rbank_es.tools.shared.tool_family import ToolError
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 DEFAULT = (

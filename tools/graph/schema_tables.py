@@ -22,11 +22,11 @@ from rbank_es.system.forks import undivided
 from rbank_es.text.spelled_words import plain_name
 from rbank_es.tools.graph.term_names import TermNames
 from rbank_es.tools.graph.term_words import TermWords
-from rbank_es.tools.runtime.tool_family import ToolError
+from rbank_es.tools.shared.tool_family import ToolError
 
 if TYPE_CHECKING:
     from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 Value = TypeVar("Value")
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from rbank_es import limits
 from rbank_es.limits import tool_limits
-from rbank_es.tools.runtime.tool_family import ToolError
+from rbank_es.tools.shared.tool_family import ToolError
 
 if TYPE_CHECKING:
     from rbank_es.ontology.prefixes import Prefixes
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 _IRI = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*:"

@@ -15,7 +15,7 @@ from rbank_es.tools.graph.schema_tables import SchemaTables
 from rbank_es.tools.graph.term_names import literal, reference
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 class TermHit(NamedTuple):

@@ -21,8 +21,8 @@ from rbank_es.law.fold_memory import MEMORY_HANDLERS
 from rbank_es.limits import tool_limits
 from rbank_es.policies.excerpt import MARK, excerpt
 from rbank_es.system.text_cuts import cut_words
-from rbank_es.tools.runtime.tool_answers import largest, size
-from rbank_es.tools.runtime.tool_family import ToolError, ToolSession
+from rbank_es.tools.shared.tool_answers import largest, size
+from rbank_es.tools.shared.tool_family import ToolError, ToolSession
 
 if TYPE_CHECKING:
     from rbank_es.policies import RetrievalPolicy

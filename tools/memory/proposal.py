@@ -12,9 +12,9 @@ from rbank_es.events.items import Item, without_controls
 from rbank_es.sparql.results import from_json
 from rbank_es.tools.memory.item_search import items_view
 from rbank_es.tools.memory.query_extractor import ProposalEvidence, proposal
-from rbank_es.tools.runtime.store import Handle
-from rbank_es.tools.runtime.tool_answers import AnswerBudget
-from rbank_es.tools.runtime.tool_family import Reply, ToolError, ToolSession, tools_named_as
+from rbank_es.tools.shared.handle_store import Handle
+from rbank_es.tools.shared.tool_answers import AnswerBudget
+from rbank_es.tools.shared.tool_family import Reply, ToolError, ToolSession, tools_named_as
 
 LATER = "it is stored only if the judge and the policies say so after the run; mem_search doesn't find it before"
 BEFORE = "this tool has proposed the same item before in this run, so nothing was written"

@@ -27,7 +27,7 @@ from rbank_es.tools.graph.failure_hints import checks
 from rbank_es.tools.memory.generalised_query import GeneralisedQuery, Terms, generalise
 
 if TYPE_CHECKING:
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 class ProposalEvidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rbank_es.answers.shared.glossary_entries import GlossaryEntry, entry_of
-from rbank_es.answers.shared.question import question_kind
+from rbank_es.answers.shared.question_form import question_kind
 
 
 class AnswerField(NamedTuple):

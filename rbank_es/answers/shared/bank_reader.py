@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from rbank_es.answers.shared.conditions import conditions_of, is_list, sort_of, where_texts
 from rbank_es.answers.shared.faces import Bounds
-from rbank_es.answers.shared.question import BankAnswer, ListQuestion, Page, question_kind
+from rbank_es.answers.shared.question_form import BankAnswer, ListQuestion, Page, question_kind
 from rbank_es.answers.shared.text_bounds import bounded, least
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.system.progress import OnProgress

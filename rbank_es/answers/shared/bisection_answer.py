@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from rbank_es.answers.shared.question import BankAnswer, BankQuestion
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion
 
 Metric = Literal["success", "score"]
 """`success`: the standing verdict for learning. `score`: the standing verdict by the right answer, which only measures.

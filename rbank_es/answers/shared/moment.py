@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.faces import Bounds
-from rbank_es.answers.shared.question import Page
-from rbank_es.answers.shared.questions import Questions
+from rbank_es.answers.shared.question_form import Page
+from rbank_es.answers.shared.question_methods import Questions
 from rbank_es.limits import answer_limits
 
 if TYPE_CHECKING:

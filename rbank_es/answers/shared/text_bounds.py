@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from rbank_es.answers.shared.question import BankAnswer
+from rbank_es.answers.shared.question_form import BankAnswer
 from rbank_es.system.text_cuts import cut_words
 
 A = TypeVar("A", bound=BankAnswer)

@@ -14,21 +14,21 @@ import click
 from click.core import ParameterSource
 
 from rbank_es import limits
-from rbank_es.cli.shared.application import decorated
 from rbank_es.cli.shared.arguments import RegisteredName, parse_budget
+from rbank_es.cli.shared.command_registry import decorated
 from rbank_es.cli.shared.ontology_options import ontology_options, open_named, whole_option
 from rbank_es.cli.shared.output import warn
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count
 from rbank_es.judging.verdict import NOBODY
-from rbank_es.models.choice import SCRIPT
+from rbank_es.models.model_choice import SCRIPT
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.executors.executor import Executor
-    from rbank_es.models.choice import LmChoice
     from rbank_es.models.embedder import SearchVectors
-    from rbank_es.sparql.source import Source
+    from rbank_es.models.model_choice import LmChoice
+    from rbank_es.sparql.data_source import Source
     from rbank_es.system.registry import Registry
 
 
@@ -121,7 +121,7 @@ def parse_models(
     given: dict[str, str | None], api_base: str | None, arguments: Sequence[str]
 ) -> dict[str, LmChoice | None]:
     """Return the models by the names of their options, all with the same address and arguments. Raises `BadInput`."""
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.model_choice import LmChoice
 
     return {
         name: LmChoice.parse(model, api_base=api_base, arguments=arguments) if model is not None else None
@@ -154,7 +154,7 @@ def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
     """
     from rbank_es.context.companion_files import companions_of
     from rbank_es.context.constraints import parse_curated
-    from rbank_es.context.layer import read_text
+    from rbank_es.context.layer_budgets import read_text
 
     place = Path(given) if given is not None else companions_of(paths).constraints
     if place is None:
@@ -169,7 +169,7 @@ def read_guide(given: str | None, paths: Sequence[str], source: Source, bank: Ba
     """Return the guide named; else, for the shipped ontology, its own where the bank has none; else None."""
     from rbank_es.context.companion_files import companions_of
     from rbank_es.context.guide_summary import latest_guide
-    from rbank_es.context.layer import read_text
+    from rbank_es.context.layer_budgets import read_text
 
     if given is not None:
         return read_text(Path(given))

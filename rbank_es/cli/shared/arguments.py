@@ -18,7 +18,7 @@ from rbank_es.bank.locator import locate, split_point
 from rbank_es.errors import BadInput, BadPolicy, BankExists, BankNotFound, LimitExceeded, RBankError
 from rbank_es.events.run_events import RunBounds
 from rbank_es.system.files import is_temporary, replaceable
-from rbank_es.system.given_file import read_given, without_mark
+from rbank_es.system.input_file import read_given, without_mark
 from rbank_es.system.nearest_name import hint
 from rbank_es.system.whole_number import whole_number
 
@@ -55,7 +55,7 @@ def parse_bounds(texts: Sequence[str]) -> RunBounds:
 
     Raises `BadInput`.
     """
-    from rbank_es.tools.runtime.run_meter import check_bounds
+    from rbank_es.tools.shared.call_budget import check_bounds
 
     bounds = RunBounds(**_named_bounds(texts, RunBounds.__struct_fields__))
     check_bounds(bounds)
@@ -201,7 +201,7 @@ def open_or_create(place: str, *, may_be_lost: bool = False) -> tuple[Bank, bool
 
 def begun_run(bank: Bank, given: str) -> str:
     """Return the id of a run that began, written whole because something is recorded about it. Raises `NotInBank`."""
-    from rbank_es.bank.ids import exact_id
+    from rbank_es.bank.id_lookup import exact_id
 
     with bank.live() as view:
         return exact_id(view, "run", given)

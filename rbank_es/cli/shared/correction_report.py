@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from rbank_es.cli.shared.answers import print_answer
-from rbank_es.cli.shared.application import decorated
+from rbank_es.cli.shared.answer_output import print_answer
+from rbank_es.cli.shared.command_registry import decorated
 from rbank_es.cli.shared.difference_report import print_difference
 from rbank_es.cli.shared.output import (
     VERDICT_COLOURS,
@@ -29,7 +29,7 @@ from rbank_es.limits import NAMES_LISTED
 
 if TYPE_CHECKING:
     from rbank_es.bank.bank_difference import ActDifference
-    from rbank_es.bank.correction import Correction
+    from rbank_es.bank.correction_effect import Correction
 
 because_option = click.option(
     "--because", metavar="TEXT", required=True, help="The reason, recorded for those who read the log later."

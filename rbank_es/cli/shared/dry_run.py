@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rbank_es.loop.loop_spend import LoopBounds
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.tasks import Task
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 BOUNDS = {

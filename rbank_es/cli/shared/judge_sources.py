@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from rbank_es.cli.shared.application import decorated
+from rbank_es.cli.shared.command_registry import decorated
 from rbank_es.cli.shared.ontology_options import ontology_options, open_named, whole_option
 from rbank_es.errors import BadInput, JudgeFailed, LmFailed
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.judging.run_outcome import RunOutcome
     from rbank_es.judging.verdict import Verdict
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.model_choice import LmChoice
     from rbank_es.models.run_models import Lms
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 
 class JudgeSources(NamedTuple):
@@ -34,7 +34,7 @@ class JudgeSources(NamedTuple):
 
     def choice(self) -> LmChoice | None:
         """Return the model named, None where none is."""
-        from rbank_es.models.choice import LmChoice
+        from rbank_es.models.model_choice import LmChoice
 
         if self.lm is None:
             return None

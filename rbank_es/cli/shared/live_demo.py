@@ -110,7 +110,7 @@ def run_tasks(bank: Bank, *, aloud: bool) -> DemoResult:
     """
     from rbank_es.loop.closed_loop import run_closed_loop
     from rbank_es.loop.watched_bank import watched
-    from rbank_es.sparql.source import open_source
+    from rbank_es.sparql.data_source import open_source
 
     tasks, settings = scripted_tasks(), _settings()
     done: list[DemoTask] = []
@@ -146,7 +146,7 @@ def scripted_tasks() -> list[Task]:
 
 def _settings() -> LoopSettings:
     from rbank_es.loop.settings import LoopSettings
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.model_choice import LmChoice
 
     return LoopSettings(lm=LmChoice(model=f"script:{lights().script}"))
 

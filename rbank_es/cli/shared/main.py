@@ -73,7 +73,7 @@ def _invoke(arguments: list[str]) -> int:
     # Import here, so that an interruption or a broken installation ends as one message too.
     from click.exceptions import Exit
 
-    from rbank_es.cli.shared.application import COMPLETE_VARIABLE, OURS, application
+    from rbank_es.cli.shared.command_registry import COMPLETE_VARIABLE, OURS, application
 
     ours = arguments[:1] and arguments[0] in OURS
     if instruction := os.environ.get(COMPLETE_VARIABLE):
@@ -103,7 +103,7 @@ def _complete(instruction: str) -> int:
     """Answer a shell that completes a command line; nothing is printed but completions, because a person is typing."""
     from click.shell_completion import shell_complete
 
-    from rbank_es.cli.shared.application import COMPLETE_VARIABLE, PROGRAM, application
+    from rbank_es.cli.shared.command_registry import COMPLETE_VARIABLE, PROGRAM, application
 
     try:
         return shell_complete(application, {}, PROGRAM, COMPLETE_VARIABLE, instruction)

@@ -19,8 +19,8 @@ from rbank_es.models.try_time import TryTime
 
 if TYPE_CHECKING:
     from rbank_es.events.server_traits import ServerTraits
-    from rbank_es.models.choice import LmChoice
-    from rbank_es.models.server_look import ServerWord
+    from rbank_es.models.model_choice import LmChoice
+    from rbank_es.models.server_properties import ServerWord
 
 _PRICED_TOKENS = 1_000_000
 
@@ -32,7 +32,7 @@ def examine_model(choice: LmChoice, steps: int, seconds: float, *, dry_run: bool
 
     With `dry_run` nothing but the look at its server is made, which calls no model.
     """
-    from rbank_es.models.server_look import keep, look, traits_of
+    from rbank_es.models.server_properties import keep, look, traits_of
 
     if choice.scripted:
         raise BadInput("a script answers what it was written to: there is nothing to try; name a model")
@@ -110,7 +110,7 @@ def _prices(choice: LmChoice) -> tuple[float | None, float | None]:
 def _planned(choice: LmChoice, traits: ServerTraits) -> dict[str, str]:
     """Return the calls that may be made, in their order, with what each asks for."""
     from rbank_es.models.live_model import openai_name
-    from rbank_es.models.server_tries import TRIES
+    from rbank_es.models.server_probe import TRIES
 
     return {**(TRIES if openai_name(choice) is not None else {}), **forms_of(traits)}
 
@@ -150,7 +150,7 @@ def _outcomes(
 ) -> Iterator[tuple[Tried, ServerTraits]]:
     from rbank_es.loop.form_tries import try_forms
     from rbank_es.models.live_model import openai_name
-    from rbank_es.models.server_tries import try_server
+    from rbank_es.models.server_probe import try_server
 
     if openai_name(choice) is not None:
         for tried, known in try_server(model, choice, traits, spent):
@@ -189,7 +189,7 @@ def _size(choice: LmChoice, steps: int) -> TaskSize:
     from rbank_es.loop.tasks import Task
     from rbank_es.models.scripted_model import CHARS_A_TOKEN
     from rbank_es.ontology.loader import load_ontology
-    from rbank_es.sparql.source import open_source
+    from rbank_es.sparql.data_source import open_source
 
     first = dict[str, int]()
     with suppress(MissingExtra), closing(open_source(load_ontology(lights().ontology, id=LIGHTS))) as source:
@@ -206,7 +206,7 @@ def _size(choice: LmChoice, steps: int) -> TaskSize:
 
 
 def _print_plan(found: ModelFindings, planned: dict[str, str]) -> None:
-    from rbank_es.models.choice import on_this_machine
+    from rbank_es.models.model_choice import on_this_machine
 
     traits = found.traits
     echo_fields(

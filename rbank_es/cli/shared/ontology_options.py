@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rbank_es.cli.shared.application import decorated
+from rbank_es.cli.shared.command_registry import decorated
 from rbank_es.data import LIGHTS
 
 if TYPE_CHECKING:
     from rbank_es.ontology.loader import Ontology
     from rbank_es.ontology.source_names import Names
-    from rbank_es.sparql.source import Source
+    from rbank_es.sparql.data_source import Source
 
 ONTOLOGY_HELP = f"A file or directory of RDF; '{LIGHTS}' is the small ontology that comes with rbank-es."
 
@@ -54,7 +54,7 @@ def open_named(
     names: Sequence[str] | Ontology, stack: ExitStack, *, endpoint: str | None = None, **options: Any
 ) -> Source:
     """Open the source that the command line names, to be closed by the stack. Raises as `open_source` does."""
-    from rbank_es.sparql.source import open_source
+    from rbank_es.sparql.data_source import open_source
 
     source = open_source(names or None, endpoint=endpoint, skip_unreadable=skips_unreadable(), **options)
     # Close at the end of the command: a local engine is a process of its own.

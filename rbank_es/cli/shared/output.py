@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
+from rbank_es.events.hidden_characters import visible, visible_json
 from rbank_es.events.readable_text import count, safe_line
-from rbank_es.events.visible_text import visible, visible_json
-from rbank_es.system.shown_locator import without_secrets
+from rbank_es.system.redacted_locator import without_secrets
 from rbank_es.system.text_cuts import ELLIPSIS
 
 GAP = 2

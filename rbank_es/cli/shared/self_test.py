@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rbank_es.loop.resources import LoopResources
     from rbank_es.loop.run_stages import PostRun
     from rbank_es.loop.tasks import Task
-    from rbank_es.models.choice import LmChoice
+    from rbank_es.models.model_choice import LmChoice
 
 PREFIX = "PREFIX lt: <https://lights.example/ns#>\n"
 
@@ -76,7 +76,7 @@ def try_judging(models: dict[str, LmChoice | None], *, verbose: bool, as_json: b
     from rbank_es.loop.settings import LoopSettings
     from rbank_es.loop.watched_bank import watched
     from rbank_es.models.run_models import check_choices
-    from rbank_es.sparql.source import open_source
+    from rbank_es.sparql.data_source import open_source
 
     # Any executor without a sandbox will do, because no code runs.
     settings = LoopSettings(**models, executor="react")  # type: ignore[arg-type]

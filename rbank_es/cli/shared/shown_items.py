@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rbank_es.bank.item_comparison import SOUGHT_DIFFERENCE
+from rbank_es.bank.item_effect import SOUGHT_DIFFERENCE
 from rbank_es.cli.shared.output import Cell, echo, echo_fields, echo_heading, echo_table, safe_block, styled
 from rbank_es.cli.shared.shown_runs import print_events
 from rbank_es.events.readable_text import count, safe_line

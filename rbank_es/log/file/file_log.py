@@ -25,7 +25,7 @@ from rbank_es.log import ancestry, lines
 from rbank_es.log.disk import LOCK, Receipts, System, locked
 from rbank_es.log.file import related_banks, run_index
 from rbank_es.log.file.bank_directory import directory_of, drafted, make_directory
-from rbank_es.log.file.index import Heads, Ids
+from rbank_es.log.file.position_index import Heads, Ids
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.run_index import RunIndex, Wanted
 from rbank_es.log.file.segments import (
@@ -41,7 +41,7 @@ from rbank_es.log.file.segments import (
 )
 from rbank_es.log.file.writer import Writer
 from rbank_es.log.groups import Clock, Entropy, system_clock
-from rbank_es.log.line_groups import stored_upto
+from rbank_es.log.line_transfer import stored_upto
 from rbank_es.log.lines import Head
 from rbank_es.log.protocol import (
     ANY,
@@ -488,7 +488,7 @@ class FileEngine:
     def receive(
         self, locator: str | None, bank_id: str, ancestors: Sequence[Ancestor], stored: Iterable[bytes], **options: Any
     ) -> FileLog:
-        from rbank_es.log.file.segment_receipt import received
+        from rbank_es.log.file.received_segments import received
 
         directory = temporary_folder("copy") / "bank" if locator is None else directory_of(locator)
         options |= {"unsafe_no_sync": True} if locator is None else {}

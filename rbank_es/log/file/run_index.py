@@ -27,7 +27,7 @@ from rbank_es.events.codec import decode_events, type_of, unknown_types
 from rbank_es.events.event import Event
 from rbank_es.log import lines
 from rbank_es.log.disk import ProcessCache
-from rbank_es.log.file.index import Heads
+from rbank_es.log.file.position_index import Heads
 from rbank_es.log.file.reader import LineBatch, Reader
 from rbank_es.log.file.segments import Segment, SegmentCorruption, all_segments, blocks, last_line, segment_of
 from rbank_es.system.files import BankCache, opened

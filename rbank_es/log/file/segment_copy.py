@@ -21,7 +21,7 @@ from rbank_es.events.event import Event
 from rbank_es.log import groups, lines
 from rbank_es.log.disk import System
 from rbank_es.log.file.bank_directory import ERASING, ErasureJob
-from rbank_es.log.file.index import Heads
+from rbank_es.log.file.position_index import Heads
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.segments import (
     Segment,

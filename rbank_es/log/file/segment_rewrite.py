@@ -19,11 +19,11 @@ from rbank_es.log import disk, lines
 from rbank_es.log.disk import System
 from rbank_es.log.erasure import Targets
 from rbank_es.log.erasure_residue import ResidueSearch, clear_derived
+from rbank_es.log.escaped_words import SoughtWords
 from rbank_es.log.file.bank_directory import ErasureJob, remove_remains
 from rbank_es.log.file.reader import Reader
 from rbank_es.log.file.segments import Segment, Texts, all_segments, blocks, read_opened, read_sealed, segment_of
 from rbank_es.log.protocol import Residue
-from rbank_es.log.sought_words import SoughtWords
 from rbank_es.system.files import opened, sweep_scratch
 
 

@@ -31,7 +31,7 @@ from rbank_es.log.file.bank_directory import (
     next_remains,
     remove_remains,
 )
-from rbank_es.log.file.index import Heads, Ids
+from rbank_es.log.file.position_index import Heads, Ids
 from rbank_es.log.file.reader import Reader, Tail
 from rbank_es.log.file.segments import Segment, Texts, all_segments, read_opened, segment_path, stored_texts
 from rbank_es.log.groups import Circumstances, Clock, ComposedGroup, Entropy, Prepared, compose

@@ -12,7 +12,7 @@ from rbank_es.events.codec import TYPES, type_of, version_of
 from rbank_es.events.event import Event
 from rbank_es.log import lines
 from rbank_es.log.groups import ComposedGroup
-from rbank_es.log.line_groups import LineGroup
+from rbank_es.log.line_transfer import LineGroup
 from rbank_es.log.protocol import Appended
 
 Access = Literal["read", "snapshot", "write"]

@@ -20,7 +20,7 @@ from rbank_es.log import ancestry, erasure, groups, lines
 from rbank_es.log.disk import locked
 from rbank_es.log.erasure_residue import ResidueSearch, clear_derived
 from rbank_es.log.groups import Clock, Entropy, Prepared
-from rbank_es.log.line_groups import checked_groups, fork_beginnings, fork_lines, stored_upto
+from rbank_es.log.line_transfer import checked_groups, fork_beginnings, fork_lines, stored_upto
 from rbank_es.log.lines import Head
 from rbank_es.log.protocol import (
     ANY,

@@ -1,5 +1,5 @@
 // Stored text as people may see it: hidden and steering characters are spelled out, as `\u202e`. The rules are those of
-// the command line (rbank_es/events/visible_text.py), because a reader must see what programs and agents read.
+// the command line (rbank_es/events/hidden_characters.py), because a reader must see what programs and agents read.
 
 const HIDDEN =
   /[\p{C}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0d\u{e0100}-\u{e01ef}]/gu;

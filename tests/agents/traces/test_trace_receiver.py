@@ -33,7 +33,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from rbank_es import Bank
-from rbank_es.agents.hook_checks import examine_traces
+from rbank_es.agents.hook_doctor import examine_traces
 from rbank_es.agents.spool import spool_of
 from rbank_es.agents.traces import trace_spool
 from rbank_es.agents.traces.otlp_body import body_of_document, load_protobuf

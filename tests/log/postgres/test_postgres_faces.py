@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 
 from rbank_es import Bank
-from rbank_es.agents.hook_checks import examine_hooks
+from rbank_es.agents.hook_doctor import examine_hooks
 from rbank_es.agents.spool_intake import take_spool_in
 from rbank_es.cli import main
 from rbank_es.errors import LoopStopped
