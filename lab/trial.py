@@ -17,7 +17,7 @@ import msgspec
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, BankNotFound, LoopStopped
-from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice, RunStarted
+from rbank_es.events import ExperimentFinished, ExperimentStarted, LmCalled, PolicyChoice
 from rbank_es.events.run_events import Trial
 from rbank_es.events.run_totals import known_sum
 from rbank_es.lab.experiment_inputs import Materials
@@ -28,7 +28,7 @@ from rbank_es.lab.trial_log import TrialLog
 from rbank_es.lab.trial_place import TrialPlace, base_place, opened
 from rbank_es.lab.trial_record import results_digest
 from rbank_es.limits import experiment_limits
-from rbank_es.log.run_reader import read_run
+from rbank_es.log.run_reader import read_run, run_starts
 from rbank_es.loop.closed_loop import GOES_ON, ClosedLoop, TaskResult
 from rbank_es.loop.curriculum import CurriculumPlace, TaskOutcome
 from rbank_es.loop.resources import LoopResources
@@ -191,8 +191,7 @@ class _Work:
 
     def _last_begun(self, bank: Bank) -> str | None:
         """Return the point before the task that was begun last, None if it counts, or if none was begun."""
-        runs = [event for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted)]
-        own = [event for event in runs if event.trial == self.trial]
+        own = [event for event in run_starts(bank.log) if event.trial == self.trial]
         if not own:
             return None
         task = next(each for each in self.tasks if each.id == own[-1].task_id)
@@ -282,9 +281,9 @@ class _Work:
 
     def _begun(self, bank: Bank) -> list[Task]:
         """Return the tasks that were begun, in that order; each counts: `_opened` has cut off the one that didn't."""
-        runs = (event for event in bank.events(types={"run_started"}) if isinstance(event, RunStarted))
         by_id = {task.id: task for task in self.tasks}
-        return [by_id[task] for task in dict.fromkeys(str(event.task_id) for event in runs) if task in by_id]
+        begun = dict.fromkeys(str(event.task_id) for event in run_starts(bank.log))
+        return [by_id[task] for task in begun if task in by_id]
 
     def _outcome(self, bank: Bank) -> TrialOutcome:
         history, started = History(bank).catch_up(), next(bank.events(types={"experiment_started"}))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from rbank_es import limits
-from rbank_es.answers.overview import StateCount
+from rbank_es.answers.overview import StateCount, state_counts
 from rbank_es.answers.shared.bank_reader import BankReader
 from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.events import (
@@ -130,7 +130,6 @@ def find_about(reader: BankReader, question: BankQuestion) -> About:
     head = bank.position if reader.bounds.head is None else reader.bounds.head
     runs = view.pick("runs", ("verdict", "scripted", "simulated"))
     verdicts = Counter(verdict for verdict, _, _ in runs)
-    states = Counter(state for (state,) in view.pick("items", ("state",)))
     policies = sorted(view.rows("policies"), key=lambda row: row["kind"])
     with bank.as_of(head) as newest:
         notable, ticks = time_marks(bank, newest)
@@ -152,7 +151,7 @@ def find_about(reader: BankReader, question: BankQuestion) -> About:
         successes=verdicts["success"],
         simulated=sum(simulated for _, _, simulated in runs),
         scripted=sum(scripted for _, scripted, _ in runs),
-        items=tuple(StateCount(state=state, items=n) for state, n in sorted(states.items())),
+        items=state_counts(view),
         policies=tuple(PolicyName(**{name: row[name] for name in PolicyName.__struct_fields__}) for row in policies),
         notable=tuple(map(notable_mark, notable[-answer_limits.NOTABLE_EVENTS :])),
         ticks=ticks,

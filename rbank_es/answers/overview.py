@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -16,6 +16,9 @@ from rbank_es.bank.failed_runs import FailedRuns, failed_runs
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.limits import answer_limits
 from rbank_es.log.run_reader import read_run
+
+if TYPE_CHECKING:
+    from rbank_es.projections.view import View
 
 DECIDED = ("success", "failure")
 
@@ -116,7 +119,8 @@ def find_overview(reader: BankReader, question: BankQuestion) -> Overview:
     runs = [dict(zip(names, row, strict=True)) for row in view.pick("runs", names, sort="started_seq")]
     decided = [row["verdict"] for row in runs if row["verdict"] in DECIDED]
     scored = [row["score"] for row in runs if row["score"] in DECIDED]
-    states = Counter(state for (state,) in view.pick("items", ("state",)))
+    stock = state_counts(view)
+    pending = sum(each.items for each in stock if each.state == "pending")
     half, broken = len(decided) // 2, failed_runs(view)
     newest = reversed(runs[-answer_limits.OVERVIEW_RUNS :])
     return Overview(
@@ -126,7 +130,7 @@ def find_overview(reader: BankReader, question: BankQuestion) -> Overview:
         first_half=_tally(decided[:half]),
         second_half=_tally(decided[half:]),
         scoring=_tally(scored),
-        items=tuple(StateCount(state=state, items=n) for state, n in sorted(states.items())),
+        items=stock,
         red_flags=len(view.rows("red_flags")),
         runs=tuple(RunMark(**{name: row[name] for name in RunMark.__struct_fields__}) for row in newest),
         older=tuple(_groups(runs)),
@@ -134,9 +138,15 @@ def find_overview(reader: BankReader, question: BankQuestion) -> Overview:
         errors=len(broken),
         failed_runs=tuple(broken[: answer_limits.OVERVIEW_FAILURES]),
         most_used=tuple(_most_used(reader)),
-        wants_look=sum(map(wants_look, runs)) + len(broken) + states["pending"],
+        wants_look=sum(map(wants_look, runs)) + len(broken) + pending,
         growth=tuple(_growth(reader)),
     )
+
+
+def state_counts(view: View) -> tuple[StateCount, ...]:
+    """Return the number of items in each state that some are in."""
+    states = Counter(state for (state,) in view.pick("items", ("state",)))
+    return tuple(StateCount(state=state, items=n) for state, n in sorted(states.items()))
 
 
 def wants_look(row: Mapping[Any, Any]) -> bool:

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from rbank_es import limits
 from rbank_es.errors import BadBankName, BadPoint, LogCorruption
-from rbank_es.events import RunStarted
 from rbank_es.log import ENGINE_OF_PATHS, LOG_ENGINES, EventLog, LogEngine
+from rbank_es.log.run_reader import run_starts
 from rbank_es.system.redacted_locator import shown_locator
 
 _USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/@:]*:[^@/]*@[^@/]*")
@@ -188,10 +188,7 @@ def _run(log: EventLog, text: str, head: int) -> int | None:
 
 def _run_beginning(log: EventLog, text: str) -> int | None:
     """Return the position before the one run whose id begins so. Raises `BadPoint` where several do."""
-    started: dict[str, int] = {}
-    for event in log.read(types=("run_started",)):
-        if isinstance(event, RunStarted) and text and event.run.startswith(text):
-            started.setdefault(event.run, event.seq)
+    started = {event.run: event.seq for event in run_starts(log) if text and event.run.startswith(text)}
     if len(started) > 1:
         some = ", ".join(list(started)[: limits.IDS_NAMED])
         raise BadPoint(text, f"it begins the ids of {len(started):,} runs: {some}")

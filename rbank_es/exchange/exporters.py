@@ -61,7 +61,7 @@ from rbank_es.exchange.trajectory_fields import (
 from rbank_es.law import State
 from rbank_es.law.validity import witnesses_of
 from rbank_es.log.lines import REF
-from rbank_es.log.run_reader import RunEvents
+from rbank_es.log.run_reader import RunEvents, run_starts
 from rbank_es.system.utc_times import recorded_time, utc_time
 
 ExportForm = Literal["items", "trajectories", "reasoningbank", "events", "prov", "otlp"]
@@ -194,11 +194,9 @@ def _provenance(bank: Bank, upto: int) -> Iterator[bytes]:
 
 def _one_trajectory(bank: Bank, upto: int, run: str | None) -> Iterator[bytes]:
     if run is None:
-        runs = {getattr(event, "run", "") for event in bank.log.read(upto=upto, types=("run_started",))}
-        if len(runs) != 1:
-            raise BadInput(
-                f"{bank.name} has {len(runs):,} runs, and a trajectory file holds one: name one, or a folder"
-            )
+        runs = sum(1 for _ in run_starts(bank.log, upto))
+        if runs != 1:
+            raise BadInput(f"{bank.name} has {runs:,} runs, and a trajectory file holds one: name one, or a folder")
     found = [_trajectory(bank, each) for each in begun_runs(bank, upto, run, _OF_RUNS)]
     if not found:
         raise NotInBank(str(run), upto)

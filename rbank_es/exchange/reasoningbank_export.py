@@ -22,7 +22,7 @@ from rbank_es.exchange.reasoningbank import EventIds, ids_without_mark
 from rbank_es.exchange.record_identity import MARK, Mark, Numbers
 from rbank_es.law import State
 from rbank_es.law.validity import witnesses_of
-from rbank_es.log.run_reader import RunEvents
+from rbank_es.log.run_reader import RunEvents, run_starts
 
 _TYPES = ("run_started", "step_taken", "run_finished")
 Drawn = dict[str, list[Item]]
@@ -55,7 +55,7 @@ def without_run(bank: Bank, point: str | int | None) -> int:
     """
     upto = bank.resolve(point)
     state = bank.state(upto)
-    began = {getattr(event, "run", None) for event in bank.log.read(upto=upto, types=("run_started",))}
+    began = {each.run for each in run_starts(bank.log, upto)}
     drawn = _items_by_run(bank, upto, state)
     written = {item.id for run, items in drawn.items() if run in began for each in items.values() for item in each}
     return sum(entry.state == "active" and not entry.erased and id not in written for id, entry in state.items.items())

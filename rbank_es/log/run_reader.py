@@ -14,7 +14,7 @@ Which judgment stands depends on the policies too: see `rbank_es.bank.run_judgme
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import takewhile
 from typing import Literal, TypeVar
 
@@ -205,6 +205,15 @@ def read_run(
     of_run = (frozenset(types) if types is not None else frozenset(event_types())) - _OF_NO_RUN
     texts = event_types().keys() if resolve is True else resolve or ()
     return RunEvents(run, tuple(log.read(after=after, upto=upto, types=types, run=run, resolve=texts)), of_run)
+
+
+def run_starts(log: EventLog, upto: int | None = None) -> Iterator[RunStarted]:
+    """Yield the start of each run up to a position (default: the head), in order. Raises as `EventLog.read`."""
+    seen = set[str]()
+    for event in log.read(upto=upto, types={"run_started"}):
+        if isinstance(event, RunStarted) and event.run not in seen:
+            seen.add(event.run)
+            yield event
 
 
 def runs_named(event: Event) -> tuple[str, ...]:

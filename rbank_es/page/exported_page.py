@@ -139,7 +139,8 @@ def page_data(bank: Bank, view: View, options: ExportOptions, progress: OnProgre
         "blocks": [[[name, given[name]] for name, given in block] for block in blocks],
         **parts[0].packed(),
     }
-    return PageData(head, [part.packed() for part in parts[1:]], asking.ask("about"), newest_runs(view))
+    newest = asking.ask("runs", sort="-started_seq", limit=str(page_limits.PAGE_SUMMARY_RUNS))
+    return PageData(head, [part.packed() for part in parts[1:]], asking.ask("about"), newest["runs"])
 
 
 def stops_of(bank: Bank, head: int, most: int) -> list[int]:
@@ -285,15 +286,6 @@ def cut_texts(value: Any, seq: int = 0) -> Iterator[tuple[int, str]]:
 
 
 # ---------------------------------------------------------------- without a script
-
-
-def newest_runs(view: View) -> list[dict[str, Any]]:
-    """Return the newest runs as the page shows them where no script runs."""
-    rows = sorted(view.rows("runs"), key=lambda row: -row["started_seq"])[: page_limits.PAGE_SUMMARY_RUNS]
-    return [
-        {name: row[name] for name in ("run", "task", "started_at", "imported_at", "outcome", "verdict", "score")}
-        for row in rows
-    ]
 
 
 def _summary(data: PageData) -> Html:

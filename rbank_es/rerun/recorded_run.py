@@ -31,7 +31,7 @@ from rbank_es.events import (
 from rbank_es.events.codec import texts_of
 from rbank_es.judging.gold_judge import JUDGE as GOLD
 from rbank_es.judging.verdict import NOBODY
-from rbank_es.log.run_reader import read_run
+from rbank_es.log.run_reader import read_run, run_starts
 from rbank_es.loop.rollouts import Rollout
 from rbank_es.loop.run_stages import PostRun
 from rbank_es.loop.settings import LoopSettings
@@ -82,8 +82,7 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def runs_of(bank: Bank, point: str | int | None = None) -> tuple[str, ...]:
     """Return the ids of the runs of a bank up to a point, in the order in which they began."""
-    upto = bank.resolve(point)
-    return tuple(dict.fromkeys(each.run for each in _starts(bank, upto)))
+    return tuple(each.run for each in run_starts(bank.log, bank.resolve(point)))
 
 
 def recorded_run(bank: Bank, run: str, point: str | int | None = None) -> RecordedRun:
@@ -107,12 +106,6 @@ def recorded_run(bank: Bank, run: str, point: str | int | None = None) -> Record
         ontology_digest=registered_digest(bank, started.ontology, started.seq),
         erased_since=any(True for _ in bank.log.read(after=started.seq, upto=upto, types={"content_erased"})),
     )
-
-
-def _starts(bank: Bank, upto: int) -> Iterator[RunStarted]:
-    for event in bank.log.read(upto=upto, types={"run_started"}):
-        if isinstance(event, RunStarted):
-            yield event
 
 
 def _checked(run: str, events: tuple[Event, ...]) -> tuple[RunStarted, RunFinished]:
@@ -214,7 +207,7 @@ def _group_of(bank: Bank, started: RunStarted, upto: int) -> tuple[str, ...]:
     """Return the rollouts of the group of a run, itself included."""
     if started.rollout_group is None:
         return (started.run,)
-    return tuple(each.run for each in _starts(bank, upto) if each.rollout_group == started.rollout_group)
+    return tuple(each.run for each in run_starts(bank.log, upto) if each.rollout_group == started.rollout_group)
 
 
 def events_of(bank: Bank, what: What, runs: Iterable[str], after: int, upto: int) -> Iterator[Event]:
