@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es.errors import LmFailed
-from rbank_es.executors.executor import FIELDS, Ending, Recorder, Submission, failure_of
+from rbank_es.executors.executor import Ending, Recorder, failure_of
 from rbank_es.executors.run_step import Fault
+from rbank_es.executors.submission import FIELDS, Submission
 from rbank_es.models.call_recorder import NO_WORD
 from rbank_es.models.model_call import FATAL
 from rbank_es.models.prompt_truncation import TOO_LONG
@@ -69,6 +70,7 @@ def force_answer(recorder: Recorder, ask_once: Callable[[], Any]) -> Ending:
     if isinstance(given, Unreadable):
         return Ending("forced_at_limit", None, given.code, given.reason)
     try:
-        return Ending("forced_at_limit", Submission.of({name: given.get(name) for name in FIELDS}))
+        fields = {name: given.get(name) for name in FIELDS}
+        return Ending("forced_at_limit", Submission.of(fields, recorder.told()))
     except SubmissionRefused:
         return Ending("forced_at_limit", None, "unreadable", "the model gave no answer when it was asked for one")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,9 +18,10 @@ from rbank_es.errors import LmFailed
 from rbank_es.events.codec import encodable
 from rbank_es.events.run_events import RunBounds
 from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable
-from rbank_es.executors.executor import FIELDS, Interpreters, Recorder, RunLimits, Submission
-from rbank_es.executors.run_step import Fault, RunStep
+from rbank_es.executors.executor import Interpreters, Recorder, RunLimits
+from rbank_es.executors.run_step import NO_OUTPUT, UNREAD, Fault, RunStep
 from rbank_es.executors.step_history import StepForm
+from rbank_es.executors.submission import FIELDS, Submission
 from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.executors.tool_schema import ANSWER_SCHEMA
 from rbank_es.limits import sandbox_limits
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
 
 _UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
 """What dspy's parsing was seen to raise beside `AdapterParseError`."""
-
-NO_OUTPUT = "(no output - did you forget to print?)"
-"""What an agent is shown of a step that printed nothing (source: dspy.RLM)."""
 
 NO_CODE = f"{ERROR}There was no code in your reply. Write Python code to go on, and SUBMIT to end."
 
@@ -143,7 +141,7 @@ def _reason(error: AdapterParseError, predict: Any) -> str:
 def _explained(what: str, predict: Any) -> str:
     # The headers themselves would be imitated, with this sentence around them.
     fields = ", ".join(f"`{name}`" for name in predict.signature.output_fields)
-    return f"Your reply could not be read: {what}. Write {fields}, each below its header, as you are asked to."
+    return f"{UNREAD}{what}. Write {fields}, each below its header, as you are asked to."
 
 
 # ---------------------------------------------------------------- code
@@ -204,11 +202,13 @@ def code_of(reply: str) -> str:
     return code
 
 
-def run_code(interpreter: Any, reply: str, wall_s: float, variables: Mapping[str, Any]) -> tuple[str, CodeOutcome]:
+def run_code(
+    interpreter: Any, reply: str, wall_s: float, variables: Mapping[str, Any], told: Iterable[str] = ()
+) -> tuple[str, CodeOutcome]:
     """Run the code of a reply with these variables, and return the code and its outcome.
 
     A sandbox stops it after `wall_s` seconds with its tools. Errors of the code and of the interpreter are in the
-    outcome.
+    outcome. What it submits is none of the texts `told`, which are read after it ran.
     """
     try:
         code = code_of(reply)
@@ -218,14 +218,14 @@ def run_code(interpreter: Any, reply: str, wall_s: float, variables: Mapping[str
         return "", CodeOutcome(NO_CODE, fault="no_code")
     if isinstance(interpreter, Sandbox):
         interpreter.wall_s = wall_s
-    ran = _execute(interpreter, code, variables)
+    ran = _execute(interpreter, code, variables, told)
     report = getattr(interpreter, "report", None)
     return code, ran if report is None else ran._replace(measures=report.step.measures)
 
 
-def _execute(interpreter: Any, code: str, variables: Mapping[str, Any]) -> CodeOutcome:
+def _execute(interpreter: Any, code: str, variables: Mapping[str, Any], told: Iterable[str]) -> CodeOutcome:
     try:
-        return _outcome_of(interpreter.execute(code, variables=dict(variables)))
+        return _outcome_of(interpreter.execute(code, variables=dict(variables)), told)
     except SyntaxError as error:
         return _failure(str(error), "syntax")
     except SubmissionRefused as error:
@@ -237,9 +237,9 @@ def _execute(interpreter: Any, code: str, variables: Mapping[str, Any]) -> CodeO
         return _failure(str(error), fault)._replace(terminal=error)
 
 
-def _outcome_of(result: Any) -> CodeOutcome:
+def _outcome_of(result: Any, told: Iterable[str]) -> CodeOutcome:
     if isinstance(result, FinalOutput):
-        submission = Submission.of(result.output)
+        submission = Submission.of(result.output, told)
         return CodeOutcome(submission.output, Measures(), submission=submission)
     printed = "\n".join(map(str, result)) if isinstance(result, list) else str(result or "")
     return CodeOutcome(_cut(printed) or NO_OUTPUT, Measures(stdout_chars=len(printed)))

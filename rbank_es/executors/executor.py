@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -19,11 +18,12 @@ from rbank_es.events import ContextBuilt, RunFinished, StepTaken
 from rbank_es.events.codec import encodable
 from rbank_es.events.redaction import redact_event
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Outcome, RunBounds
-from rbank_es.executors.run_step import EXAMPLE_ANSWER, EXAMPLE_QUERY, RunStep, stall_of
+from rbank_es.executors.run_step import RunStep, stall_of
+from rbank_es.executors.submission import Submission
+from rbank_es.executors.told_words import told_by_steps
 from rbank_es.log.run_reader import read_run
 from rbank_es.models.prompt_priorities import LAYERS_GIVING_WAY, GivingWay, PromptPart
-from rbank_es.models.reply_syntax import means_nothing, query_of
-from rbank_es.sandbox.step_outcome import RecordingDiffers, SubmissionRefused
+from rbank_es.sandbox.step_outcome import RecordingDiffers
 from rbank_es.system.error_messages import foreign_words
 from rbank_es.system.registry import Registry, checked_result
 from rbank_es.tools.shared.call_budget import check_bounds
@@ -63,84 +63,6 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
         check_bounds(self.bounds)
         if min(self.subcalls, self.output_chars, self.history_entries) < 0:
             raise BadInput("limits of a run can't be below 0")
-
-
-FIELDS = ("answer", "sparql", "evidence")
-
-FINAL = "FINAL: "
-"""The prefix of the output of a step that submitted; the submission as JSON follows."""
-
-
-class Submission(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer in words, the SPARQL query behind it (empty if there is none), and its evidence."""
-
-    answer: str
-    sparql: str = ""
-    evidence: dict[str, Any] = {}
-
-    @classmethod
-    def of(cls, given: Any) -> Submission:
-        """Return a typed submission of any fields. Raises `SubmissionRefused` without an answer.
-
-        Non-texts become JSON; evidence that is a key, or a list of keys, becomes `{"keys": [...]}`. Query and evidence
-        are optional: missing, empty and a word for nothing are all the same.
-        """
-        fields = given if isinstance(given, Mapping) else {"answer": given}
-        answer = _words(fields.get("answer"))
-        if not answer.strip():
-            raise SubmissionRefused("SUBMIT: the answer is empty; submit what you found, or say that it can't be told")
-        if answer.strip(" .()\n\"'").casefold() == EXAMPLE_ANSWER.strip("()"):
-            raise SubmissionRefused("SUBMIT: the answer is the example's; put what you found in its place")
-        sparql = query_of(_words(fields.get("sparql")))
-        sparql = "" if means_nothing(sparql) or sparql == EXAMPLE_QUERY else sparql
-        return cls(answer=answer, sparql=sparql, evidence=_evidence(fields.get("evidence")))
-
-    @property
-    def output(self) -> str:
-        """The output of the step that submitted it."""
-        return FINAL + json.dumps(msgspec.to_builtins(self), ensure_ascii=False)
-
-
-def submitted_fields(output: str) -> str | None:
-    """Return the JSON of a submission from the output of its step; None if that is no submission."""
-    return output.removeprefix(FINAL) if output.startswith(FINAL) else None
-
-
-def _words(value: Any) -> str:
-    if value is None:
-        return ""
-    return encodable(value if isinstance(value, str) else _json(value))
-
-
-def _evidence(value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        value = None if means_nothing(value) else _decoded(value)
-    if value is None or value in ("", [], ()):
-        return {}
-    # Through JSON and back, because an event holds plain data only.
-    kept: dict[str, Any] = json.loads(encodable(_json(value if isinstance(value, Mapping) else {"keys": _list(value)})))
-    return kept
-
-
-def _decoded(text: str) -> Any:
-    # A JSON list or object is decoded; any other text is one key.
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, list | dict) else text
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple | set | frozenset) else [value]
-
-
-def _json(value: Any) -> str:
-    # Anything has JSON here: unknown types and NaN become text.
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=str)
-    except (ValueError, TypeError, RecursionError):
-        return json.dumps(str(value), ensure_ascii=False)
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,6 +128,12 @@ class Recorder:
     def giving_way(self) -> GivingWay:
         """What of the run's prompts may give way to the model's context."""
         return self._lms.calls.giving_way if self._lms is not None else GivingWay()
+
+    def told(self) -> Iterator[str]:
+        """Yield what the agent was told in this run in words that are not the source's."""
+        yield self.tools.manual_text()
+        yield from self.tools.session.told
+        yield from told_by_steps(self.steps)
 
     def next_step(self) -> int:
         """Begin a step, and return its index, from 1, which is recorded with calls of tools and models.

@@ -27,6 +27,9 @@ _TOOLS = (
     "- `SUBMIT(answer, sparql, evidence)` - Hand in the result, and end."
 )
 
+FRAME = (_CODE, _CALLS, _TOOLS)
+"""The texts of instructions, with places for what differs."""
+
 
 def code_instructions(tools: Toolbox, limits: RunLimits, execution: str, shown: str = "") -> str:
     """Return the instructions for steps of code. `execution` describes the interpreter; `shown`, the history."""

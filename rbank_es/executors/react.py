@@ -20,11 +20,12 @@ import dspy
 
 from rbank_es.executors.agent_reply import Unreadable, ask_shortened, force_answer
 from rbank_es.executors.agent_step import AgentTask, ForcedAnswer, ask, signature_of
-from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
+from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits
 from rbank_es.executors.instructions import call_instructions
 from rbank_es.executors.run_step import RunStep
 from rbank_es.executors.step_history import ShownSteps, StepForm
 from rbank_es.executors.sub_calls import SubCalls, sub_calls
+from rbank_es.executors.submission import Submission
 from rbank_es.executors.tool_call import CallOutcome, call_tool, json_text, named_call, plain_arguments
 from rbank_es.sandbox.step_outcome import ERROR
 
@@ -87,7 +88,7 @@ class RecordedReAct(dspy.ReAct):
             )
             code = json_text({"tool": name, "args": arguments})
             self._recorder.begin_code()
-            turn = call_tool(self._functions, name, arguments)
+            turn = call_tool(self._functions, name, arguments, self._recorder.told())
         self._recorder.step(RunStep(index=index, reasoning=thought, code=code, output=turn.output, fault=turn.fault))
         return turn.submission
 

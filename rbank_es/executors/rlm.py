@@ -137,7 +137,7 @@ class RecordedRLM(_RLM):
             return self._extract_fallback(variables, history, output_field_names)
         index = self._recorder.next_step()
         action = self._ask(self.generate_action, iteration=f"{iteration + 1}/{self.max_iters}")
-        run = partial(run_code, repl, variables=input_args)
+        run = partial(run_code, repl, variables=input_args, told=self._recorder.told())
         submission = take_code_step(self._recorder, index, action, run)
         if submission is not None:
             return dspy.Prediction(ending=Ending("submitted", submission))

@@ -26,6 +26,22 @@ EXAMPLE_ANSWER, EXAMPLE_QUERY = "(your answer, in words)", "SELECT ... (the quer
 """What stands in a submission that a prompt shows as an example. Small models hand it in as it is."""
 
 
+ENDS = {
+    1: "This is your last step: SUBMIT what you have found.",
+    2: "Two steps are left: make the query that finds the answer now, and SUBMIT it in the last.",
+}
+"""What an agent is told at its last step, and at the one before."""
+
+READ = "Two steps are left: look at the rows that you found now, and SUBMIT in the last."
+"""What it is told at the one before, while it has not seen its result."""
+
+UNREAD = "Your reply could not be read: "
+"""How an agent is told that a reply of its was not read."""
+
+NO_OUTPUT = "(no output - did you forget to print?)"
+"""What an agent is shown of a step that printed nothing (source: dspy.RLM)."""
+
+
 class RunStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step as it was recorded. `index` counts from 1.
 

@@ -91,7 +91,8 @@ class _Pad:
         return Ending("submitted", submission) if submission is not None else None
 
     def _run_code(self, reply: str, wall_s: float) -> tuple[str, CodeOutcome]:
-        code, ran = run_code(self._interpreter, reply, wall_s, {} if self._is_given else self._inputs)
+        given = {} if self._is_given else self._inputs
+        code, ran = run_code(self._interpreter, reply, wall_s, given, self._recorder.told())
         # Code that never ran assigned no inputs, and a lost session lost them.
         if ran.fault not in ("no_code", "syntax"):
             self._is_given = ran.fault not in LOSSES

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rbank_es import limits
-from rbank_es.executors.run_step import EXAMPLE_ANSWER, EXAMPLE_QUERY, RunStep, repeated_by, stall_of
+from rbank_es.executors.run_step import ENDS, EXAMPLE_ANSWER, EXAMPLE_QUERY, READ, RunStep, repeated_by, stall_of
 from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.models.prompt import unmarked
 from rbank_es.models.scripted_model import rendered
@@ -17,15 +17,6 @@ from rbank_es.system.text_cuts import cut_middle
 if TYPE_CHECKING:
     from rbank_es.executors.executor import RunLimits
     from rbank_es.tools.shared.toolbox import Toolbox
-
-_ENDS = {
-    1: "This is your last step: SUBMIT what you have found.",
-    2: "Two steps are left: make the query that finds the answer now, and SUBMIT it in the last.",
-}
-"""What an agent is told at its last step, and at the one before."""
-
-_READ = "Two steps are left: look at the rows that you found now, and SUBMIT in the last."
-"""What it is told at the one before, while it has not seen its result."""
 
 
 class StepForm(NamedTuple):
@@ -97,7 +88,7 @@ def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> StepAdv
     """Return what an agent is told after these steps of at most so many: how to end or go on, where it stands still."""
     left, stall = iterations - len(steps), stall_of(steps)
     unread = unread_result(steps, tools) if left > 1 else None
-    ends = _READ if unread is not None and left == 2 else _ENDS.get(left, "")
+    ends = READ if unread is not None and left == 2 else ENDS.get(left, "")
     if stall is None and not ends and not _is_lost(steps):
         return None
     words = " ".join(filter(None, (stall.warning if stall is not None else "", ends)))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any, NamedTuple
 
 from rbank_es import limits as lim
 from rbank_es.events.codec import encodable
-from rbank_es.executors.executor import FIELDS, Submission
 from rbank_es.executors.run_step import Fault
+from rbank_es.executors.submission import FIELDS, Submission
 from rbank_es.sandbox.step_outcome import SubmissionRefused
 
 SUBMIT = "SUBMIT"
@@ -26,11 +26,13 @@ class CallOutcome(NamedTuple):
     fault: Fault | None = None
 
 
-def call_tool(functions: Mapping[str, Callable[..., Any]], name: str, arguments: Mapping[str, Any]) -> CallOutcome:
-    """Call a tool, or hand in the result. Errors become replies for the agent."""
+def call_tool(
+    functions: Mapping[str, Callable[..., Any]], name: str, arguments: Mapping[str, Any], told: Iterable[str] = ()
+) -> CallOutcome:
+    """Call a tool, or hand in the result, which is none of the texts `told`. Errors become replies for the agent."""
     # Models write it in any case.
     if name.upper() == SUBMIT:
-        return _submitted(arguments)
+        return _submitted(arguments, told)
     function = functions.get(name)
     if function is None:
         there = ", ".join([*functions, SUBMIT])
@@ -108,11 +110,11 @@ def _arguments_of(call: str, names: Sequence[str]) -> dict[str, Any]:
         return {}
 
 
-def _submitted(arguments: Mapping[str, Any]) -> CallOutcome:
+def _submitted(arguments: Mapping[str, Any], told: Iterable[str]) -> CallOutcome:
     try:
-        submission = Submission.of(arguments)
+        submission = Submission.of(arguments, told)
     except SubmissionRefused as refused:
-        return failed_call("empty_answer", str(refused), "call SUBMIT with answer, sparql and evidence", "refused")
+        return failed_call("no_answer", str(refused), "call SUBMIT with answer, sparql and evidence", "refused")
     return CallOutcome(submission.output, submission)
 
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from rbank_es import limits as lim
 from rbank_es.errors import LmFailed
 from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer
-from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits, Submission
+from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits
 from rbank_es.executors.reply_calls import Call, calls_of, why_no_call
-from rbank_es.executors.run_step import Fault, RunStep, repeated_by
+from rbank_es.executors.run_step import UNREAD, Fault, RunStep, repeated_by
 from rbank_es.executors.step_history import advice, had_already
 from rbank_es.executors.sub_calls import sub_calls
+from rbank_es.executors.submission import Submission
 from rbank_es.executors.tool_call import SUBMIT, CallOutcome, call_tool, failed_call, json_text
 from rbank_es.executors.tool_schema import MANUAL_TOOL, SUBMIT_TOOL, call_schema, rare_tools, tool_schemas
 from rbank_es.limits import reply_limits
@@ -166,7 +167,7 @@ class _Conversation:
         # Calls of one reply wait for each other, each as long as a tool may take.
         if self._meter.step_left_s <= 0:
             return failed_call("step_wall_s", "the time of this step is over", "call it in the next", "tool_failed")
-        return call_tool(self._functions, call.name, call.arguments)
+        return call_tool(self._functions, call.name, call.arguments, self._recorder.told())
 
     def _explain(self, index: int, given: Unreadable) -> None:
         told = f"{ERROR}{given.reason}"
@@ -174,13 +175,14 @@ class _Conversation:
         # Its words are not shown to it, because models say again what they read of themselves.
         self._turns.append(())
         self._without_calls += 1
-        self._explained = "\n\n".join(filter(None, (told, self._advice())))
+        # With its number, because a model at temperature 0 answers the same words with the same reply.
+        self._explained = "\n\n".join(filter(None, (f"Step {index}: {told}", self._advice())))
 
     def _remember(self, turn: Turn) -> None:
         """Add a turn to the conversation, with what the model is told for its next step."""
         said, told = turn
         words, self._explained = self._advice(), ""
-        self._turns.append((said, _with_words(told, words) if words else told))
+        self._turns.append((said, told.telling(words) if words else told))
 
     def _advice(self) -> str:
         told = advice(self._recorder.steps, self._iterations, self._tools)
@@ -232,11 +234,11 @@ class _Conversation:
         note = f"\n\n(Your steps 1 to {left_out} are left out: the prompt was too long with them.)" if left_out else ""
         said = [LmMessage.of("user", self._task + note), *(each for turn in self._turns[left_out:] for each in turn)]
         words = "\n\n".join(filter(None, (self._explained, told)))
-        return [*said[:-1], _with_words(said[-1], words)] if words else said
+        return [*said[:-1], said[-1].telling(words)] if words else said
 
 
 def _unreadable(reply: str, why: str, code: Fault = "unreadable") -> Unreadable:
-    return Unreadable(cut(reply, lim.REPLY_SHOWN_CHARS), f"Your reply could not be read: {why}. {_NEXT}", code)
+    return Unreadable(cut(reply, lim.REPLY_SHOWN_CHARS), f"{UNREAD}{why}. {_NEXT}", code)
 
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
@@ -259,12 +261,3 @@ def _turn(index: int, given: LmResponse, made: Sequence[tuple[Call, CallOutcome]
         told.append({"type": "tool_result", **of_call, "content": [text]})
     continuation = given.message.continuation
     return LmMessage(role="assistant", parts=said, continuation=continuation), LmMessage(role="tool", parts=told)
-
-
-def _with_words(message: LmMessage, words: str) -> LmMessage:
-    """Return the last message with words behind its own, because a further message might be refused."""
-    last = message.parts[-1]
-    if message.role == "tool":
-        content = [*last["content"], {"type": "text", "text": f"\n\n{words}"}]
-        return LmMessage(role="tool", parts=[*message.parts[:-1], {**last, "content": content}])
-    return LmMessage.of(message.role, f"{last['text']}\n\n{words}")

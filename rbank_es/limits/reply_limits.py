@@ -28,6 +28,8 @@ SERVER_TRAITS_BYTES = 16 * 1024
 # What is kept free for a reply is what it may have, or one part in so many of the context where that is less: a short
 # context would else have no room for a prompt.
 REPLY_SHARE = 8
+# Words of an answer below which it isn't taken for one of our own texts: a name of three words may stand in any.
+TOLD_WORDS_LEAST = 4
 # No reply of fewer tokens says anything.
 REPLY_TOKENS_LEAST = 64
 # Tokens of a prompt are estimated as so many times what was counted for the one before, because parts of prompts differ
@@ -39,11 +41,11 @@ GIVEN_TEXT_LEAST_CHARS = 400
 # The longest context that is believed, in tokens: no model reads as many.
 CONTEXT_TOKENS_MOST = 100_000_000
 # Tokens of a reply that tries a server, of one that tries a form, and of a judgment: enough to measure a speed, for a
-# step with two sentences of thought or for one item, and for a word with two sentences. One part in so many of the
-# bound is what a try is expected to take.
+# step with two sentences of thought or for one item, and for three sentences of thought before a word with two: 96 cut
+# those of models that think first. One part in so many of the bound is what a try is expected to take.
 TRIED_REPLY_TOKENS = 32
 TRIED_FORM_TOKENS = 192
-TRIED_JUDGE_TOKENS = 96
+TRIED_JUDGE_TOKENS = 128
 TRIED_EXPECTED_SHARE = 2
 # Characters of the reason why a form wasn't kept, as the doctor shows it: two lines of a terminal.
 TRIED_REASON_CHARS = 160

@@ -152,11 +152,15 @@ def _added(totals: Totals, event: LmCalled) -> Totals:
 
 
 class _Outcome(NamedTuple):
-    """One try: its event, its result, and the seconds to wait before a retry (None: no retry)."""
+    """One try: its event, its result, and the seconds to wait before a retry (None: no retry).
+
+    `is_reply`: the model replied, with nothing; the retry tells it so.
+    """
 
     event: LmCalled
     result: LmResponse | LmFailed
     wait_s: float | None = None
+    is_reply: bool = False
 
 
 class RecordingEngine:
@@ -216,17 +220,23 @@ class RecordingEngine:
         return None
 
     def _asked(self, request: LmRequest) -> LmResponse:
-        question, blank = self._question(request, request.data)
+        asked = request
+        question, blank = self._question(asked, asked.data)
         try_once = self._prepared_try(question)
         for number in itertools.count(1):
             outcome = self._try(try_once, msgspec.structs.replace(blank, attempt=number))
             self._calls.record(outcome.event)
-            self._measure(request, outcome.event)
+            self._measure(asked, outcome.event)
             if not isinstance(outcome.result, LmFailed):
                 return outcome.result
             if outcome.wait_s is None:
                 raise outcome.result
             self._sleep(outcome.wait_s)
+            if outcome.is_reply:
+                # The same words would get the same reply: a model at temperature 0 has no other.
+                asked = self._fitted(request.telling(_EMPTY.format(number)))
+                question, blank = self._question(asked, asked.data)
+                try_once = self._prepared_try(question, instead=outcome.result)
         raise AssertionError("a try is the last one, or there is another")
 
     def _fitted(self, request: LmRequest) -> LmRequest:
@@ -284,7 +294,8 @@ class RecordingEngine:
         )
         return Question(request, self._role, step, request_key(text), text), blank
 
-    def _prepared_try(self, question: Question) -> Try:
+    def _prepared_try(self, question: Question, instead: LmFailed | None = None) -> Try:
+        """Return the try of a question. Raises `instead` where a record has no such question: it ended there."""
         size = len(question.json.encode())
         try:
             if size > limits.LM_REQUEST_BYTES:
@@ -292,6 +303,8 @@ class RecordingEngine:
                 raise failed("request_too_long", f"the request has {size:,} bytes; {most:,} are sent")
             return self._model.prepare(question)
         except LmFailed as failure:
+            if instead is not None and failure.code == "replay_miss":
+                raise instead from None
             # Raise in the try instead of here, so that a request that was never sent is recorded too.
             return _raising(failure)
 
@@ -354,9 +367,10 @@ class RecordingEngine:
         if not response.text.strip() and not response.calls_tools:
             # An answer that its bound left empty would be left empty again.
             wait = None if response.finish_reason == "length" else wait_s(blank.attempt or 1, None)
-            wait = wait if left is None else 0.0 if left else None
             empty = failed("bad_response", f"the answer is empty ({response.finish_reason})")
-            return self._failed(event, empty, wait)
+            wait = wait if left is None or wait is None else 0.0
+            # Where a record has a further try of the same request, that one is repeated.
+            return self._failed(event, empty, wait)._replace(is_reply=not left)
         return _Outcome(event, response)
 
     def _failed(self, blank: LmCalled, failure: LmFailed, wait: float | None = None) -> _Outcome:
@@ -365,6 +379,9 @@ class RecordingEngine:
         shown.__cause__ = failure.__cause__
         return _Outcome(msgspec.structs.replace(blank, error_code=failure.code, error=words), shown, wait)
 
+
+_EMPTY = "Your reply was empty, {} time(s) in a row. Reply in the form that you were asked for."
+"""What a model is told behind an empty reply."""
 
 _FAULTS = re.compile(r"error|abort|cancel|content_filter", re.IGNORECASE)
 _PAGE = re.compile(

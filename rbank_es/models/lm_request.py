@@ -47,6 +47,16 @@ class LmMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return a message of one text."""
         return cls(role=role, parts=[{"type": "text", "text": text}])
 
+    def telling(self, words: str) -> LmMessage:
+        """Return the message with words behind its own, because a further message might be refused."""
+        *parts, last = self.parts
+        if self.role == "tool":
+            content = [*last["content"], {"type": "text", "text": f"\n\n{words}"}]
+            return LmMessage(role="tool", parts=[*parts, {**last, "content": content}])
+        if last.get("type") != "text":
+            return LmMessage(role=self.role, parts=[*self.parts, {"type": "text", "text": words}])
+        return LmMessage(role=self.role, parts=[*parts, {**last, "text": f"{last['text']}\n\n{words}"}])
+
 
 class LmRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request. `config` holds the parameters under the names that all providers share."""
@@ -95,6 +105,11 @@ class LmRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         config = {**config_of(model, parameters), **mode, **_format(schema)}
         made = cls(model=model, messages=[*messages], system=system, tools=[*tools], config=config)
         return msgspec.convert(_encodable(msgspec.to_builtins(made)), cls)
+
+    def telling(self, words: str) -> LmRequest:
+        """Return the request with words behind all that it says, so that a server's cache of its beginning holds."""
+        *messages, last = self.messages
+        return msgspec.structs.replace(self, messages=[*messages, last.telling(words)])
 
     @property
     def plain(self) -> bool:

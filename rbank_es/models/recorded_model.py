@@ -78,7 +78,7 @@ class RecordedModel:
         calls = self._calls[event.role, str(event.request_key)]
         # Tries of parallel calls interleave in the log, so they are matched by number and request.
         before = (event.attempt or 1) - 1
-        waiting = (call for call in calls if len(call) == before and call[-1].error_code is not None)
+        waiting = (call for call in calls if (call[-1].attempt or 1) == before and call[-1].error_code is not None)
         call = next(waiting, None) if before else None
         if call is None:
             calls.append([event])

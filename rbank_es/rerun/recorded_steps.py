@@ -18,7 +18,7 @@ import msgspec
 
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, LmCalled, RunFinished, StepTaken, ToolCalled
-from rbank_es.executors.executor import submitted_fields
+from rbank_es.executors.submission import submitted_fields
 from rbank_es.sandbox.step_outcome import ERROR, LOSSES, Kind, Measures, RecordedCall, RecordedStep
 
 FAILED: dict[str, Kind] = {

@@ -43,7 +43,7 @@ from tests.sandbox.scripted_guest import (
 
 sandboxes.require_dspy()
 from rbank_es.executors.agent_step import run_code  # noqa: E402
-from rbank_es.executors.executor import Submission  # noqa: E402
+from rbank_es.executors.submission import Submission  # noqa: E402
 from rbank_es.sandbox.interpreter import Sandbox  # noqa: E402
 
 QUICK, THOROUGHLY, WITH_A_PROCESS = 1_000, 100_000, 3_000

@@ -9,16 +9,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from rbank_es.bank import Bank
+from rbank_es.cli.shared import main as main_module
 from rbank_es.cli.shared.interruption import interruptible, kept_of
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
 from rbank_es.log.disk import LOCK, locked
 from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import run, start
 from tests.loop.test_closed_loop import of_type
-from tests.models.openai_server import hanging, openai_server
+from tests.models.openai_server import error, hanging, openai_server
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
@@ -26,6 +28,7 @@ require_dspy()
 PATIENCE_S = 60
 STEP = rendered({"next_thought": "Look.", "next_tool_name": "mem_search", "next_tool_args": '{"query": "lights"}'})
 LOOP = ("run", "./bank", "--ont", "lights", "--executor", "react", "--lm", "openai/stub", "--api-base")
+TOLD = "rbank-es: interrupted. `{}` was stopped before its end; what it had recorded is kept"
 QUESTIONS = '[{"id": "one", "question": "How many lights?"}, {"id": "two", "question": "Which harbours?"}]'
 
 
@@ -67,6 +70,33 @@ def test_ctrl_c_once_records_the_end_says_what_was_kept_and_the_same_command_goe
     with openai_server(lambda body: submits) as server:
         done = run(*LOOP, server.url, *more, "--json", cwd=tmp_path)
     assert [each["outcome"] for each in done.json["results"]] == ["submitted", "submitted"]
+
+
+@pytest.mark.slow
+def test_ctrl_c_where_there_is_no_bank_says_what_was_stopped(tmp_path: Path) -> None:
+    """It ended without a word. The server says that it loads its model, for which the doctor waits."""
+    with openai_server([], props=error("503 Service Unavailable", "Loading model")) as server:
+        process = start("doctor", "--lm", "openai/stub", "--api-base", server.url, cwd=tmp_path)
+        wait_for(lambda: bool(server.asked("/props")), process)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1] == TOLD.format("rbank-es doctor")
+
+
+@pytest.mark.parametrize(
+    "given", [["run", "./bank", "--task", "?"], ["show", "./bank", "x"], ["experiment", "run"], []]
+)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, click.Abort])
+def test_an_interruption_anywhere_says_in_a_line_what_was_stopped(
+    given: list[str], error: type[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(arguments: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(main_module, "_invoke", stop)
+    assert main_module.main(given) == 130
+    assert capsys.readouterr().err == TOLD.format(" ".join(["rbank-es", *given[:1]])) + "\n"
 
 
 @pytest.mark.slow

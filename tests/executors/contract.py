@@ -92,6 +92,19 @@ ERRORS: dict[str, tuple[Callable[[Any], Said], str | None, str]] = {
 """A step of an agent that errs, its fault ("" for any, None for any or none), and words of what it is told."""
 
 
+TOLD = [
+    '{"ok": false, "error": {"code": "refused_here", "message": "a wide light can\'t be", "hint": "ask otherwise"}}',
+    "{'code': 'refused_here', 'message': \"a wide light can't be\", 'hint': 'ask otherwise'}",
+    "A wide light can't be.",
+    "[Error] Your reply could not be read: it lacks a name.",
+    "Your reply could not be read: it lacks a name.",
+    "`find(word, k=6)` - Find lights by a word.",
+    "(your answer, in words)",
+    "This is your last step: SUBMIT what you have found.",
+]
+"""Words that are ours: of an error as JSON and as Python writes it, of the manual, of an example, of advice."""
+
+
 class ExecutorContract:
     """Subclasses say how their agent writes things down."""
 
@@ -287,6 +300,15 @@ class ExecutorContract:
             assert not first.code and first.output.startswith(words)
         if name in ("a tool that refuses", "a broken tool"):
             assert [call.error_code for call in tool_calls(made)] == [words]
+
+    @pytest.mark.parametrize("words", TOLD)
+    def test_words_that_the_agent_was_told_are_no_answer(self, tmp_path: Path, words: str) -> None:
+        """Small models handed in our errors and examples as they stood, and they were accepted."""
+        refused = self.calls("refuse", word="a wide light")
+        made = self.setting(tmp_path, refused, self.submits(words), self.submits("A wide light."))
+        result = made.run(self.name, self.interpreters)
+        assert (result.outcome, result.answer) == ("submitted", "A wide light.")
+        assert made.steps[1].error_code == "refused" and "the answer is what you were told" in str(made.steps[1].output)
 
     def test_an_unreadable_reply_is_shown_again_but_not_without_end(self, tmp_path: Path) -> None:
         made = self.setting(tmp_path, "long " * 20_000, self.submits())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rbank_es.errors import LmFailed
-from rbank_es.executors.executor import EXECUTORS, FIELDS, Ending, Executor, RunLimits, Submission
+from rbank_es.executors.executor import EXECUTORS, Ending, Executor, RunLimits
 from rbank_es.executors.run_step import Fault, RunStep
+from rbank_es.executors.submission import FIELDS, Submission
 from rbank_es.sandbox.step_outcome import ERROR, SubmissionRefused
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Plain(Executor):
                 output, fault, submission = ERROR + action.reason, action.code, None
                 step = RunStep(index=index, reasoning=action.reply, output=output, fault=fault)
             else:
-                output, fault, submission = called(functions, action["tool"], action.get("args", {}))
+                output, fault, submission = called(functions, action["tool"], action.get("args", {}), recorder.told())
                 code = json.dumps({"tool": action["tool"], "args": action.get("args", {})})
                 step = RunStep(index=index, reasoning=action["thought"], code=code, output=output, fault=fault)
             recorder.step(step)
@@ -92,12 +93,12 @@ def unreadable(reason: str) -> str:
 
 
 def called(
-    functions: Mapping[str, Any], name: str, arguments: dict[str, Any]
+    functions: Mapping[str, Any], name: str, arguments: dict[str, Any], told: Iterable[str]
 ) -> tuple[str, Fault | None, Submission | None]:
     """What a call came to: its output, its fault, a submission."""
     try:
         if name == "SUBMIT":
-            submission = Submission.of(arguments)
+            submission = Submission.of(arguments, told)
             return submission.output, None, submission
         if name not in functions:
             return f"{ERROR}no tool is called {name!r}", "unknown_tool", None

@@ -8,14 +8,10 @@ import pytest
 
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import RunBounds
-from rbank_es.executors.executor import (
-    EXECUTORS,
-    RunLimits,
-    Submission,
-    executor_class,
-    submitted_fields,
-)
-from rbank_es.executors.run_step import EXAMPLE_ANSWER, EXAMPLE_QUERY
+from rbank_es.executors.executor import EXECUTORS, RunLimits, executor_class
+from rbank_es.executors.run_step import EXAMPLE_ANSWER, EXAMPLE_QUERY, RunStep
+from rbank_es.executors.submission import Submission, submitted_fields
+from rbank_es.executors.told_words import told_by_steps
 from rbank_es.sandbox.step_outcome import SubmissionRefused
 from tests.sandbox.sandboxes import require_dspy
 
@@ -102,6 +98,26 @@ def test_a_submission_without_an_answer_is_refused(given: Any) -> None:
 @pytest.mark.parametrize("answer", [EXAMPLE_ANSWER, "your answer, in words", " (Your answer, in words).\n"])
 def test_an_answer_that_is_the_words_of_the_example_is_refused(answer: str) -> None:
     """A small model handed in the example of its last step as it stood, and it was accepted as its answer."""
-    with pytest.raises(SubmissionRefused, match="the answer is the example's"):
+    with pytest.raises(SubmissionRefused, match="the answer is what you were told"):
         Submission.of({"answer": answer, "sparql": "SELECT ?a { ?a a b:C }"})
     assert Submission.of({"answer": "12", "sparql": EXAMPLE_QUERY}).sparql == ""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Air Handling Unit, Air Diffuser Terminal",
+        "No class is called ex:Light. There are 3 lights.",
+        "The light",
+        "ask otherwise",
+        "There are three lights in all.",
+    ],
+)
+def test_an_answer_that_only_shares_words_with_what_was_told_stays(answer: str) -> None:
+    """Names that an error listed are data, and what the agent's own code printed before an error is its own."""
+    error = "[Error] There are three lights in all.\nValueError: no class is called ex:Light.\n  step 1, line 2: x"
+    told = ["no class is called ex:Light. Nearest: Air Handling Unit, Air Diffuser Terminal", "ask otherwise"]
+    steps = [RunStep(index=1, code="x", output=error, fault="raised")]
+    assert Submission.of({"answer": answer}, [*told, *told_by_steps(steps)]).answer == answer
+    with pytest.raises(SubmissionRefused):
+        Submission.of({"answer": "ValueError: no class is called ex:Light."}, told_by_steps(steps))

@@ -15,7 +15,7 @@ require_dspy()
 import dspy  # noqa: E402
 
 from rbank_es.executors.agent_step import AgentTask, code_of  # noqa: E402
-from rbank_es.executors.executor import Submission  # noqa: E402
+from rbank_es.executors.submission import Submission  # noqa: E402
 from rbank_es.executors.tool_call import named_call  # noqa: E402
 from rbank_es.extraction.candidates import read_answer  # noqa: E402
 from rbank_es.judging.verdict_reply import LmReply, read_reply  # noqa: E402

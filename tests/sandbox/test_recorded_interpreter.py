@@ -11,7 +11,7 @@ import pytest
 
 from rbank_es.errors import CheckFailed
 from rbank_es.executors.agent_step import open_interpreter
-from rbank_es.executors.executor import Submission
+from rbank_es.executors.submission import Submission
 from rbank_es.sandbox.interpreter import UnsafeLocal
 from rbank_es.sandbox.recorded_interpreter import RecordedInterpreter, difference
 from rbank_es.sandbox.session import SUB_AGENT_TOOL

@@ -12,8 +12,9 @@ hold. A text that is too long is truncated with `ELLIPSIS`, and counted.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
@@ -437,6 +438,13 @@ class AnswerBudget:
     def most(self, n: int, least: int) -> int:
         """Return how many things may be asked for: from 1 to `least`, any number in the naive mode."""
         return max(1, n if self.naive else min(n, least))
+
+
+def told_by(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts of an encoded answer that are not the source's: its error, its next step, its note."""
+    if error := answer.get("error"):
+        yield from (json.dumps(answer), json.dumps(error), str(error["message"]), str(error["hint"]))
+    yield from (str(answer[name]) for name in ("next", "note") if name in answer)
 
 
 def within(name: str, value: int, most: int) -> int:

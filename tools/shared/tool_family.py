@@ -110,6 +110,8 @@ class ToolSession:
     """The names of parameters without a default, each with the tools that have it."""
     note: str = ""
     """What the answer of the current call says of its arguments; empty if nothing."""
+    told: list[str] = field(default_factory=list)
+    """What tools told the run in words of their own: errors, hints, next steps."""
     unrecorded: list[Exception] = field(default_factory=list)
     """Errors of calls that could not be recorded: whoever drives the run should stop it."""
     naive: bool = field(init=False)

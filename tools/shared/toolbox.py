@@ -34,7 +34,7 @@ from rbank_es.tools.shared.call_form import CallForm, WrongArguments
 from rbank_es.tools.shared.example_calls import example_of, in_terms_of
 from rbank_es.tools.shared.handle_store import Store
 from rbank_es.tools.shared.manual_text import manual_text
-from rbank_es.tools.shared.tool_answers import HANDLE, encode, handle_of, noted, size
+from rbank_es.tools.shared.tool_answers import HANDLE, encode, handle_of, noted, size, told_by
 from rbank_es.tools.shared.tool_family import (
     TOOL_FAMILIES,
     Manual,
@@ -332,6 +332,7 @@ class Toolbox:
             self._calls += 1
             self.session.call = f"call-{self._calls}"
             reply = tool.call(given, named, excess)
+            self.session.told += told_by(reply)
             meter.answered += reply["ok"] is True
             return reply
 

@@ -37,8 +37,10 @@ def interruptible(kept: Callable[[], str], advice: str) -> Iterator[None]:
         signal.signal(signal.SIGINT, handle)
     try:
         yield
-    except KeyboardInterrupt:
-        warn(f"interrupted. {kept()}. {advice}")
+    except KeyboardInterrupt as interrupted:
+        told = f"interrupted. {kept()}. {advice}"
+        warn(told)
+        interrupted.args = (told,)
         raise
     finally:
         # After a first one the handler stays for the way out: closing sandboxes and servers may take long.

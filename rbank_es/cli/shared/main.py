@@ -135,6 +135,10 @@ def _end(error: BaseException, arguments: Sequence[str], *, debug: bool) -> int:
     """Print the error on standard error, if it is open, and return the exit code."""
     _discard_output()
     code, message = _outcome(error)
+    if code == INTERRUPTED and not error.args:
+        # Whoever ended its own work cleanly has said so, in the arguments.
+        stopped = " ".join(["rbank-es", *arguments[:1]])
+        message = f"interrupted. `{stopped}` was stopped before its end; what it had recorded is kept"
     hint = _hint(error, arguments) if message else None
     if debug and message:
         import traceback
