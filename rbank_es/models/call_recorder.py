@@ -21,6 +21,7 @@ from rbank_es.events.derived_ids import request_key
 from rbank_es.events.event import Settings, Timer
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
+from rbank_es.events.server_traits import Bound
 from rbank_es.limits import reply_limits
 from rbank_es.models.context_length import TokenEstimates, length_in, room_for_reply
 from rbank_es.models.lm_request import LmRequest, LmResponse, canonical
@@ -179,11 +180,15 @@ class RecordingEngine:
         *,
         parameters: Settings | None = None,
         context_tokens: int | None = None,
+        bound: Bound | None = None,
         sleep: Sleep = time.sleep,
         clock: Timer = time.perf_counter,
     ) -> None:
-        """Wrap `model`, recorded as `name` in `calls`; `context_tokens` are those of prompt and reply, if known."""
-        self._model, self._calls = model, calls
+        """Wrap `model`, recorded as `name` in `calls`; `context_tokens` are those of prompt and reply, if known.
+
+        `bound` is the parameter that bounds a reply at the model's server, if known.
+        """
+        self._model, self._calls, self._bound = model, calls, bound
         self._role: Role = role
         self._name = name
         self._parameters = dict(parameters or {})
@@ -292,7 +297,7 @@ class RecordingEngine:
             request_key=request_key(text),
             request=text if len(text.encode()) <= limits.LM_REQUEST_BYTES else None,
         )
-        return Question(request, self._role, step, request_key(text), text), blank
+        return Question(request, self._role, step, request_key(text), text, self._bound), blank
 
     def _prepared_try(self, question: Question, instead: LmFailed | None = None) -> Try:
         """Return the try of a question. Raises `instead` where a record has no such question: it ended there."""

@@ -12,19 +12,24 @@ from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
+from rbank_es.events.server_traits import Bound
 from rbank_es.models.lm_request import LmRequest, LmResponse
 from rbank_es.system.error_hints import MODEL_HINTS
 from rbank_es.system.text_cuts import cut
 
 
 class Question(NamedTuple):
-    """A request and its place in the run: role, step, the request's key, and its redacted JSON."""
+    """A request and its place in the run: role, step, the request's key, its redacted JSON.
+
+    `bound` is the parameter that is known to bound a reply at the model's server.
+    """
 
     request: LmRequest
     role: Role
     step: int | None
     key: str
     json: str
+    bound: Bound | None = None
 
 
 class ModelAnswer(NamedTuple):

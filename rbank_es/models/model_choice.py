@@ -14,6 +14,7 @@ from rbank_es.errors import BadInput
 from rbank_es.events.event import Setting
 from rbank_es.events.redaction import REDACTED, is_key
 from rbank_es.events.run_events import Role
+from rbank_es.events.server_traits import Bound
 from rbank_es.limits import reply_limits
 from rbank_es.system.nearest_name import hint
 from rbank_es.system.redacted_locator import names_secret
@@ -28,7 +29,7 @@ CONTEXT_TOKENS = "context_tokens"
 CONNECTION = ("timeout", CONTEXT_TOKENS, "model_type", "api_version", "organization", "project")
 """Arguments of the connection; all others are parameters of the request."""
 
-TOKEN_BOUNDS = ("max_tokens", "max_completion_tokens")
+TOKEN_BOUNDS: tuple[Bound, ...] = ("max_tokens", "max_completion_tokens")
 """The two names of the bound of an answer. A request holds it under the first."""
 
 Asker = Role | Literal["guide"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits
 from rbank_es.errors import LmFailed
+from rbank_es.events.server_traits import Bound
 from rbank_es.limits import reply_limits
 from rbank_es.models.answer_bounds import AnswerDeadline, Result, bounded, run_within
 from rbank_es.models.completion_stream import CompletionStream
@@ -30,7 +31,7 @@ from rbank_es.models.model_call import (
     failed,
     said_by,
 )
-from rbank_es.models.model_choice import LmChoice
+from rbank_es.models.model_choice import TOKEN_BOUNDS, LmChoice
 from rbank_es.models.server_http import connection_failures, server_client
 from rbank_es.sparql.engines.retry import retry_after_s, utc_now
 from rbank_es.system.error_messages import foreign_words
@@ -92,7 +93,7 @@ class OpenAiModel:
         """Return a try that asks the server once."""
         if not question.request.plain:
             return self._other_model().prepare(question)
-        body, request = self._body(question.request), question.request
+        body, request = self._body(question.request, question.bound), question.request
         return lambda: self._once(body, request)
 
     def close(self) -> None:
@@ -107,8 +108,8 @@ class OpenAiModel:
         self._others = self._others or DspyModel(self._choice, self._address, self._variable)
         return self._others
 
-    def _body(self, request: LmRequest) -> dict[str, Any]:
-        """Return the request in OpenAI's form."""
+    def _body(self, request: LmRequest, bound: Bound | None) -> dict[str, Any]:
+        """Return the request in OpenAI's form; `bound` is the server's name of the bound of a reply, if known."""
         system = [{"role": "system", "content": request.system}] if request.system else []
         said = [each for message in request.messages for each in _messages_of(message)]
         config = dict(request.config)
@@ -120,9 +121,9 @@ class OpenAiModel:
         if choice := config.pop("tool_choice", None):
             config["tool_choice"] = choice["mode"]
         # OpenAI's newer models refuse the older name, and some servers of one's own know no other.
-        newer = not self._address or "max_completion_tokens" in self._choice.arguments
-        bound = "max_completion_tokens" if newer else "max_tokens"
-        named = {"max_tokens": bound, "user_id": "user"}
+        given = tuple(name for name in TOKEN_BOUNDS if name in self._choice.arguments)
+        usual: Bound = "max_tokens" if self._address else "max_completion_tokens"
+        named = {"max_tokens": given[-1] if given and self._address else bound or usual, "user_id": "user"}
         reasoning, more = config.pop("reasoning", None), config.pop("extensions", {})
         if reasoning:
             effort = reasoning.get("effort")

@@ -240,6 +240,7 @@ class Lms:
             choice.name,
             parameters=recorded if rollout_id is None else {**recorded, "rollout_id": rollout_id},
             context_tokens=choice.context_tokens or self.traits(role).context_tokens,
+            bound=self.traits(role).bound,
             sleep=self._sleep,
             clock=self._clock,
         )

@@ -9,6 +9,7 @@ import pytest
 
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Role
+from rbank_es.events.server_traits import ServerTraits
 from rbank_es.limits import reply_limits
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.model_choice import LmChoice
@@ -52,6 +53,26 @@ def test_a_bound_of_one_role_is_sent_in_that_role_alone(tmp_path: Path) -> None:
             lms.ask("extractor", TALK)
             assert [event.parameters["max_tokens"] for event in called(bank)] == [77, TOKENS["extractor"]]
     assert [(sent["max_tokens"], sent["temperature"]) for sent in server.requests] == [(77, 0.5), (2_048, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "sent"),
+    [
+        (None, {}, "max_tokens"),
+        ("max_completion_tokens", {}, "max_completion_tokens"),
+        ("max_completion_tokens", {"max_tokens": 9}, "max_tokens"),
+        ("max_tokens", {"max_completion_tokens": 9}, "max_completion_tokens"),
+    ],
+)
+def test_a_bound_is_sent_under_the_name_that_this_server_keeps_unless_one_is_given(
+    tmp_path: Path, known: Any, given: Any, sent: str
+) -> None:
+    """A server that ignores the usual name was found out by the doctor, and was sent it all the same."""
+    with openai_server(["nine"]) as server:
+        choice = LmChoice(model="openai/small", api_base=server.url, arguments=given)
+        with models(tmp_path, choice, servers=(ServerTraits(model="openai/small", bound=known),)) as (_, lms):
+            lms.ask("judge", TALK)
+    assert [name for name in ("max_tokens", "max_completion_tokens") if name in server.requests[0]] == [sent]
 
 
 def test_a_parameter_of_one_role_that_no_request_can_hold_is_refused_before_anything_is_made() -> None:
