@@ -239,7 +239,9 @@ class RecordingEngine:
             self._sleep(outcome.wait_s)
             if outcome.is_reply:
                 # The same words would get the same reply: a model at temperature 0 has no other.
-                asked = self._fitted(request.telling(_EMPTY.format(number)))
+                asked = self._fitted(
+                    request.telling(_EMPTY.format("reply was" if number == 1 else f"{number} replies were"))
+                )
                 question, blank = self._question(asked, asked.data)
                 try_once = self._prepared_try(question, instead=outcome.result)
         raise AssertionError("a try is the last one, or there is another")
@@ -385,7 +387,7 @@ class RecordingEngine:
         return _Outcome(msgspec.structs.replace(blank, error_code=failure.code, error=words), shown, wait)
 
 
-_EMPTY = "Your reply was empty, {} time(s) in a row. Reply in the form that you were asked for."
+_EMPTY = "Your last {} empty. Reply in the form that you were asked for."
 """What a model is told behind an empty reply."""
 
 _FAULTS = re.compile(r"error|abort|cancel|content_filter", re.IGNORECASE)
