@@ -188,7 +188,8 @@ class RecordingEngine:
 
         `bound` is the parameter that bounds a reply at the model's server, if known.
         """
-        self._model, self._calls, self._bound = model, calls, bound
+        self._model, self._calls = model, calls
+        self._bound: Bound | None = bound
         self._role: Role = role
         self._name = name
         self._parameters = dict(parameters or {})
