@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rbank_es.executors.executor import RunLimits
     from rbank_es.tools.shared.toolbox import Toolbox
 
 _CODE = (
@@ -31,16 +30,16 @@ FRAME = (_CODE, _CALLS, _TOOLS)
 """The texts of instructions, with places for what differs."""
 
 
-def code_instructions(tools: Toolbox, limits: RunLimits, execution: str, shown: str = "") -> str:
+def code_instructions(tools: Toolbox, subcalls: int, execution: str, shown: str = "") -> str:
     """Return the instructions for steps of code. `execution` describes the interpreter; `shown`, the history."""
     step = _CODE.format(execution=execution, shown=shown)
-    return f"{step}\n{_tools(tools, limits, ' (functions, ready to be called)')}"
+    return f"{step}\n{_tools(tools, subcalls, ' (functions, ready to be called)')}"
 
 
-def call_instructions(tools: Toolbox, limits: RunLimits) -> str:
+def call_instructions(tools: Toolbox, subcalls: int) -> str:
     """Return the instructions for steps of a tool call each."""
-    return f"{_CALLS}\n{_tools(tools, limits)}"
+    return f"{_CALLS}\n{_tools(tools, subcalls)}"
 
 
-def _tools(tools: Toolbox, limits: RunLimits, kind: str = "") -> str:
-    return _TOOLS.format(kind=kind, manual=tools.manual_text(), subcalls=limits.subcalls)
+def _tools(tools: Toolbox, subcalls: int, kind: str = "") -> str:
+    return _TOOLS.format(kind=kind, manual=tools.manual_text(), subcalls=subcalls)

@@ -114,7 +114,7 @@ CALL_FORM = StepForm(_fields_of, lambda tool, arguments: json_text({"tool": tool
 
 def _signature(tools: Toolbox, limits: RunLimits) -> Any:
     return (
-        signature_of(call_instructions(tools, limits), "trajectory")
+        signature_of(call_instructions(tools, limits.subcalls), "trajectory")
         .append("next_thought", dspy.OutputField(desc="What you know, what remains, what to do next"), type_=str)
         .append("next_tool_name", dspy.OutputField(desc="Name of the tool to call"), type_=str)
         .append("next_tool_args", dspy.OutputField(desc="Its arguments, a JSON object"), type_=dict[str, Any])

@@ -111,7 +111,7 @@ class RecordedRLM(_RLM):
 
     def _build_signatures(self) -> tuple[Any, Any]:
         execution = getattr(self._interpreters, "execution_instructions", "")
-        step = code_signature(code_instructions(self._tools, self._limits, execution), _HISTORY)
+        step = code_signature(code_instructions(self._tools, self._limits.subcalls, execution), _HISTORY)
         return step, extract_signature(_HISTORY)
 
     # ---------------------------------------------------------------- steps

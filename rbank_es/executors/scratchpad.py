@@ -46,7 +46,9 @@ class Scratchpad(Executor):
         interpreters = self.interpreters or make_sandboxes(limits)
         subcalls = sub_calls(lms, limits, tools.session)
         execution = getattr(interpreters, "execution_instructions", "")
-        predict = dspy.Predict(code_signature(code_instructions(tools, limits, execution, _SHOWN), "scratchpad"))
+        predict = dspy.Predict(
+            code_signature(code_instructions(tools, limits.subcalls, execution, _SHOWN), "scratchpad")
+        )
         with open_interpreter(interpreters, {**tools.functions, **subcalls.functions}) as interpreter:
             shown = ShownSteps(CODE_FORM, tools, limits)
             forced = ForcedAnswer("scratchpad", lms, self.sampling)

@@ -13,8 +13,9 @@ import click
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared import main as main_module
+from rbank_es.cli.shared.command_registry import application
 from rbank_es.cli.shared.interruption import interruptible, kept_of
+from rbank_es.cli.shared.main import main
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
 from rbank_es.log.disk import LOCK, locked
 from rbank_es.models.scripted_model import rendered
@@ -91,11 +92,11 @@ def test_ctrl_c_where_there_is_no_bank_says_what_was_stopped(tmp_path: Path) -> 
 def test_an_interruption_anywhere_says_in_a_line_what_was_stopped(
     given: list[str], error: type[BaseException], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stop(arguments: list[str]) -> int:
+    def stop(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(main_module, "_invoke", stop)
-    assert main_module.main(given) == 130
+    monkeypatch.setattr(application, "make_context", stop)
+    assert main(given) == 130
     assert capsys.readouterr().err == TOLD.format(" ".join(["rbank-es", *given[:1]])) + "\n"
 
 
