@@ -15,7 +15,8 @@ from rbank_es.context.layer_budgets import budgets_of
 from rbank_es.events.run_events import Trial
 from rbank_es.lab.experiment_definition import Condition, Experiment
 from rbank_es.lab.experiment_inputs import Materials
-from rbank_es.loop.call_estimate import ANSWER_TOKENS, CallEstimate, estimate_calls, estimated_context, manual_chars
+from rbank_es.loop.call_estimate import ANSWER_TOKENS, CallEstimate, estimate_calls, manual_chars
+from rbank_es.loop.settings import task_context
 from rbank_es.loop.tasks import Task
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
@@ -133,7 +134,7 @@ def _condition(materials: Materials, condition: Condition, prices: Prices | None
     settings, tasks = materials.settings(condition), materials.suite.tasks
     with Bank.create("memory:", policies=condition.choices()) as bank:
         _seed(bank, materials, condition)
-        texts = [estimated_context(task, settings, materials.source_of(task), bank).text for task in tasks]
+        texts = [task_context(task, settings, materials.source_of(task), bank).text for task in tasks]
         manual = manual_chars(settings, materials.source)
         # No guide is written yet: its summary will fill its budget.
         manual += budgets_of(settings.preset, settings.budgets)["L3"] if condition.needs_guide else 0
@@ -166,7 +167,7 @@ def _guide(materials: Materials, prices: Prices | None) -> tuple[RolePlan, ...]:
         return ()
     settings: LoopSettings = guide_settings(materials.settings(wanting))
     task = Task(id="guide", question=QUESTION)
-    text = estimated_context(task, settings, materials.source, None).text
+    text = task_context(task, settings, materials.source, None).text
     chars = len(text) + len(QUESTION) + manual_chars(settings, materials.source)
     return _summed([estimate_calls(chars, settings)], 1, prices)
 

@@ -87,38 +87,26 @@ class BankMiddleware(AgentMiddleware):
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Give the lessons to the model, and record the call."""
-        run = self._running(request.state)
-        if run is None:
-            return handler(request)
-        with _recorded_call(run, request) as call:
+        with _recorded_call(self._running(request.state), request) as call:
             call.response = handler(call.request)
         return call.response
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """See `wrap_model_call`."""
-        run = self._running(request.state)
-        if run is None:
-            return await handler(request)
-        with _recorded_call(run, request) as call:
+        with _recorded_call(self._running(request.state), request) as call:
             call.response = await handler(call.request)
         return call.response
 
     def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Record a call of a tool."""
-        run = self._running(request.state)
-        if run is None:
-            return handler(request)
-        with _recorded_tool(run, request) as call:
-            call.response = handler(request)
+        with _recorded_tool(self._running(request.state), request) as call:
+            call.response = handler(call.request)
         return call.response
 
     async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """See `wrap_tool_call`."""
-        run = self._running(request.state)
-        if run is None:
-            return await handler(request)
-        with _recorded_tool(run, request) as call:
-            call.response = await handler(request)
+        with _recorded_tool(self._running(request.state), request) as call:
+            call.response = await handler(call.request)
         return call.response
 
     def _running(self, state: Any) -> AgentRun | None:
@@ -143,7 +131,10 @@ class _Call:
 
 
 @contextmanager
-def _recorded_call(run: AgentRun, request: ModelRequest) -> Iterator[_Call]:
+def _recorded_call(run: AgentRun | None, request: ModelRequest) -> Iterator[_Call]:
+    if run is None:
+        yield _Call(request)
+        return
     given = request.override(system_message=_with_lessons(request.system_message, run.recalled))
     call = _Call(given)
     messages = [*([given.system_message] if given.system_message else []), *given.messages]
@@ -160,8 +151,11 @@ def _recorded_call(run: AgentRun, request: ModelRequest) -> Iterator[_Call]:
 
 
 @contextmanager
-def _recorded_tool(run: AgentRun, request: Any) -> Iterator[_Call]:
+def _recorded_tool(run: AgentRun | None, request: Any) -> Iterator[_Call]:
     call, name, arguments = _Call(request), request.tool_call["name"], request.tool_call["args"]
+    if run is None:
+        yield call
+        return
     try:
         yield call
     except GraphBubbleUp:  # paused for a person: the tool is called again afterwards

@@ -15,9 +15,7 @@ from rbank_es.models.scripted_model import CHARS_A_TOKEN
 from rbank_es.policies import governing
 
 if TYPE_CHECKING:
-    from rbank_es.context.assembly import Context
     from rbank_es.loop.settings import LoopSettings
-    from rbank_es.loop.tasks import Task
     from rbank_es.sparql.data_source import Source
 
 STEP_TOKENS = 520
@@ -39,29 +37,6 @@ class CallEstimate(msgspec.Struct, frozen=True, kw_only=True):
     least: int
     most: int
     tokens_most: int
-
-
-def estimated_context(task: Task, settings: LoopSettings, source: Source, bank: Bank | None) -> Context:
-    """Return the context that a run of a task would get now; without a bank, that of a new one."""
-    from rbank_es.context.assembly import build_context
-
-    return build_context(
-        task.question,
-        source=source,
-        bank=bank,
-        layers=settings.layers,
-        budgets=settings.budgets,
-        preset=settings.preset,
-        mode=settings.mode,
-        curated=settings.constraints,
-        guide=settings.guide,
-        domain=settings.domain,
-        observed=settings.observed,
-        task_slice=settings.task_slice,
-        memory_graph=settings.memory_graph,
-        without_task=task.id if settings.leave_one_out else None,
-        level=task.level,
-    )
 
 
 def manual_chars(settings: LoopSettings, source: Source) -> int:

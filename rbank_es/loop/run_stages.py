@@ -39,7 +39,7 @@ from rbank_es.judging.verdict import Verdict
 from rbank_es.loop.learnable_verdict import judgment_for_learning
 from rbank_es.loop.resources import LoopResources
 from rbank_es.loop.rollouts import Rollout
-from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of, question_of
+from rbank_es.loop.settings import consolidation_override, extraction_policy, overrides_of, question_of, task_context
 from rbank_es.loop.task_history import INTERRUPTED
 from rbank_es.loop.tasks import Task
 from rbank_es.models.model_call import FATAL, STOPPING
@@ -90,7 +90,10 @@ def begin_runs(
             resources.embed(bank, task.question)
         # Read before the context is built, so that any append in between is a conflict.
         position = bank.position
-        context = _context(resources, task, position)
+        # Searches are faster on read models that are up to date; without L2 there is none.
+        if "L2" in resources.settings.layers:
+            resources.catch_up()
+        context = task_context(task, resources.settings, resources.source, bank, position)
         events: list[Event] = _registered(resources)
         for new in runs:
             events += [
@@ -106,33 +109,6 @@ def begin_runs(
             if not left:
                 raise
     raise AssertionError("the last try returns or raises")
-
-
-def _context(resources: LoopResources, task: Task, position: int) -> Context:
-    from rbank_es.context.assembly import build_context
-
-    chosen = resources.settings
-    # Searches are faster on read models that are up to date; without L2 there is none.
-    if "L2" in chosen.layers:
-        resources.catch_up()
-    return build_context(
-        task.question,
-        source=resources.source,
-        bank=resources.bank,
-        point=position,
-        layers=chosen.layers,
-        budgets=chosen.budgets,
-        preset=chosen.preset,
-        mode=chosen.mode,
-        curated=chosen.constraints,
-        guide=chosen.guide,
-        domain=chosen.domain,
-        observed=chosen.observed,
-        task_slice=chosen.task_slice,
-        memory_graph=chosen.memory_graph,
-        without_task=task.id if chosen.leave_one_out else None,
-        level=task.level,
-    )
 
 
 def _registered(resources: LoopResources) -> list[Event]:

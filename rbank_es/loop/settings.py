@@ -22,7 +22,10 @@ from rbank_es.tools.shared.call_budget import check_bounds
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
+    from rbank_es.context.assembly import Context
     from rbank_es.events.event import Setting
+    from rbank_es.loop.tasks import Task
+    from rbank_es.sparql.data_source import Source
 
 Perturbation = Literal["none", "prefix", "rephrase", "thinking"]
 ExtractFrom = Literal["best", "contrastive"]
@@ -237,3 +240,29 @@ def overrides_of(bank: Bank, settings: LoopSettings) -> dict[str, Setting]:
 
 def _rollouts(bank: Bank) -> int:
     return selection_policy(bank.policy_choice("selection")).k
+
+
+def task_context(
+    task: Task, settings: LoopSettings, source: Source | None, bank: Bank | None, point: int | None = None
+) -> Context:
+    """Return the context that a run of a task gets at a position of a bank, or now; without a bank, in a new one."""
+    from rbank_es.context.assembly import build_context
+
+    return build_context(
+        task.question,
+        source=source,
+        bank=bank,
+        point=point,
+        layers=settings.layers,
+        budgets=settings.budgets,
+        preset=settings.preset,
+        mode=settings.mode,
+        curated=settings.constraints,
+        guide=settings.guide,
+        domain=settings.domain,
+        observed=settings.observed,
+        task_slice=settings.task_slice,
+        memory_graph=settings.memory_graph,
+        without_task=task.id if settings.leave_one_out else None,
+        level=task.level,
+    )

@@ -23,7 +23,7 @@ from rbank_es.agents.traces.span_messages import (
     system_text,
 )
 from rbank_es.agents.transcripts.transcript_lines import holdable
-from rbank_es.agents.transcripts.transcript_run import clipped, shortened, text_or_none
+from rbank_es.agents.transcripts.transcript_run import ToolUse, clipped, shortened, text_or_none
 from rbank_es.bank.recorded_values import recorded_amount, recorded_count, recorded_name
 from rbank_es.events.likely_secrets import redact_likely
 from rbank_es.events.run_events import VerdictValue
@@ -47,16 +47,6 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictValue
     reason: str = ""
     at_ns: int = 0
-
-
-class MadeCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of a tool that messages tell of, with its result."""
-
-    id: str
-    name: str
-    arguments: Any = None
-    result: str = ""
-    chars: int = 0
 
 
 class SpanFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,7 +81,7 @@ class SpanFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     text_chars: int = 0
     reasoning: str = ""
     arguments: Any = None
-    made: tuple[MadeCall, ...] = ()
+    made: tuple[ToolUse, ...] = ()
     is_error: bool = False
     error: str = ""
     evaluations: tuple[Evaluation, ...] = ()
@@ -177,11 +167,11 @@ class FactReader:
             "made": tuple(self._made(asked)),
         }
 
-    def _made(self, asked: list[Message]) -> list[MadeCall]:
+    def _made(self, asked: list[Message]) -> list[ToolUse]:
         """Return the calls with their results since the user's last words."""
         last = max((number for number, each in enumerate(asked) if each.role == "user"), default=-1)
         calls: dict[str, MessageCall] = {}
-        made = list[MadeCall]()
+        made = list[ToolUse]()
         for message in asked[last + 1 :]:
             calls |= {call.id: call for call in message.calls}
             for id, result in message.results:
@@ -190,10 +180,12 @@ class FactReader:
                     made.append(self._made_call(self._name(f"{len(made)} {id}"), call, result))
         return made
 
-    def _made_call(self, id: str, call: MessageCall, result: str) -> MadeCall:
+    def _made_call(self, id: str, call: MessageCall, result: str) -> ToolUse:
         text, chars = self._text(result)
-        name, arguments = self._name(call.name), self._json(call.arguments)
-        return MadeCall(id=id, name=name, arguments=arguments, result=text, chars=chars)
+        use = ToolUse(id=id, name=self._name(call.name) or "unknown", arguments=self._json(call.arguments))
+        use.answer(text)
+        use.chars = chars
+        return use
 
     def _of_tool(self, given: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         if kind == "retrieval":

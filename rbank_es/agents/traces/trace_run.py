@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es.agents.traces.otlp_body import time_text
-from rbank_es.agents.traces.span_facts import Evaluation, MadeCall, SpanFacts
+from rbank_es.agents.traces.span_facts import Evaluation, SpanFacts
 from rbank_es.agents.transcripts.transcript_run import ModelMessage, ToolUse, TranscriptRun
 from rbank_es.limits.otlp_limits import OTLP_SETTLE_S, OTLP_WAIT_S
 
@@ -156,7 +156,7 @@ def run_of(trace: Trace) -> TranscriptRun:
         if span.kind == "model":
             # Only of a run that is one call: the tools of others have spans of their own.
             for call in span.made if span is top else ():
-                run.add(_made(call))
+                run.add(call)
             run.add(_message(span))
         elif span.kind in ("tool", "retrieval"):
             run.add(_tool_use(span))
@@ -199,10 +199,3 @@ def _tool_use(span: SpanFacts) -> ToolUse:
         call.answer(text, call.ended)
         call.chars = max(call.chars, span.text_chars)
     return call
-
-
-def _made(call: MadeCall) -> ToolUse:
-    use = ToolUse(id=call.id, name=call.name or "unknown", arguments=call.arguments)
-    use.answer(call.result)
-    use.chars = max(use.chars, call.chars)
-    return use

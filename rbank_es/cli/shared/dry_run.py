@@ -20,7 +20,8 @@ from rbank_es.cli.shared.output import (
     styled,
 )
 from rbank_es.events.readable_text import count, safe_line
-from rbank_es.loop.call_estimate import CallEstimate, estimate_calls, estimated_context, manual_chars
+from rbank_es.loop.call_estimate import CallEstimate, estimate_calls, manual_chars
+from rbank_es.loop.settings import task_context
 from rbank_es.models.scripted_model import CHARS_A_TOKEN
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def print_dry_run(
 ) -> None:
     """Print the context of each task and an estimate of its calls; finished tasks have none, unless run `again`."""
     done = _done_tasks(tasks, settings, source, bank) if bank is not None and not again else set()
-    contexts = [estimated_context(task, settings, source, bank) for task in tasks]
+    contexts = [task_context(task, settings, source, bank) for task in tasks]
     manual = manual_chars(settings, source)
     calls = [
         () if task.id in done else estimate_calls(len(built.text) + len(task.question) + manual, settings, bank)

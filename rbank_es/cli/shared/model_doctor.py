@@ -182,10 +182,9 @@ def _size(choice: LmChoice, steps: int) -> TaskSize:
         LESSON_CHARS,
         STEP_TOKENS,
         VERDICT_CHARS,
-        estimated_context,
         manual_chars,
     )
-    from rbank_es.loop.settings import LoopSettings
+    from rbank_es.loop.settings import LoopSettings, task_context
     from rbank_es.loop.tasks import Task
     from rbank_es.models.scripted_model import CHARS_A_TOKEN
     from rbank_es.ontology.loader import load_ontology
@@ -195,7 +194,7 @@ def _size(choice: LmChoice, steps: int) -> TaskSize:
     with suppress(MissingExtra), closing(open_source(load_ontology(lights().ontology, id=LIGHTS))) as source:
         for name in EXECUTORS.names():
             settings = LoopSettings(lm=choice, executor=name)
-            context = estimated_context(Task.asking("How many lighthouses are there?"), settings, source, None)
+            context = task_context(Task.asking("How many lighthouses are there?"), settings, source, None)
             chars = len(context.text) + manual_chars(settings, source) + executor_class(name).frame_chars
             first[name] = chars // CHARS_A_TOKEN
     after = VERDICT_CHARS + LESSON_CHARS + limits.EXTRACTION_TRAJECTORY_CHARS // 2
