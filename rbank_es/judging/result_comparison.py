@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.ontology.rdf_names import XSD
+from rbank_es.ontology.rdf_names import NUMBERS, XSD
 from rbank_es.sparql.results import Answer, Cell, Row, row_line
 
 _DIGITS = 12
@@ -35,11 +35,6 @@ Key = tuple[Value, ...]
 """A row as it is compared."""
 
 XSD_BOOLEAN = XSD + "boolean"
-_INTEGERS = (
-    "integer long int short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
-    "unsignedLong unsignedInt unsignedShort unsignedByte"
-)
-_NUMBERS = frozenset(XSD + name for name in ["decimal", "double", "float", *_INTEGERS.split()])
 _MOMENTS = frozenset({XSD + "dateTime", XSD + "dateTimeStamp"})
 _MIDNIGHT = re.compile(r"T24:00:00(\.0+)?")
 _UTC = re.compile(r"(Z|[+-]00:00)$")
@@ -224,7 +219,7 @@ def value_of(cell: Cell | None) -> Value:
 
 def _typed(cell: Cell) -> Value:
     """Return the value of a number, boolean, date or time; None for other literals and for invalid ones."""
-    if cell.datatype in _NUMBERS:
+    if cell.datatype in NUMBERS:
         return _number(cell.value)
     text = cell.value.strip()
     if cell.datatype == XSD_BOOLEAN:

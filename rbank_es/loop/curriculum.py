@@ -52,17 +52,6 @@ class TaskOutcome(NamedTuple):
     verdict: VerdictValue | None
 
 
-def next_task(tasks: Sequence[Task], done: Sequence[TaskOutcome], rule: Curriculum) -> tuple[Task, TaskChoice]:
-    """Return the task that comes after those that are done, in that order, and why. Raises ValueError if none is left.
-
-    Tasks and outcomes determine it, and nothing else.
-    """
-    place = CurriculumPlace(tasks, rule)
-    for outcome in done:
-        place.take(outcome)
-    return place.next()
-
-
 def departures(
     tasks: Sequence[Task], done: Iterable[TaskOutcome], rule: Curriculum
 ) -> Iterator[tuple[Task, TaskOutcome]]:

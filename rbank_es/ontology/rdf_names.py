@@ -24,6 +24,15 @@ def within(namespace: str, local_names: str) -> frozenset[str]:
     return frozenset(namespace + name for name in local_names.split())
 
 
+WHOLE_NUMBERS = within(
+    XSD,
+    "integer long int short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
+    "unsignedLong unsignedInt unsignedShort unsignedByte",
+)
+FRACTIONS = within(XSD, "decimal double float")
+NUMBERS = WHOLE_NUMBERS | FRACTIONS
+"""Datatypes of numbers."""
+
 TYPE = RDF + "type"
 FIRST = RDF + "first"
 REST = RDF + "rest"

@@ -15,14 +15,21 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Literal, NamedTuple, NoReturn, Protocol
+from typing import Any, Final, Literal, NamedTuple, NoReturn
 
 import msgspec
 
 from rbank_es import limits
 from rbank_es.events.event import Count
 from rbank_es.limits import sandbox_limits
-from rbank_es.sandbox.process import Channel, DeadlinePassed, GuestCrashed, LineTooLong, ProcessEnded
+from rbank_es.sandbox.process import (
+    Channel,
+    DeadlinePassed,
+    GuestCrashed,
+    LineTooLong,
+    ProcessEnded,
+    SandboxProcess,
+)
 from rbank_es.sandbox.step_outcome import LossCode, Measures
 from rbank_es.system.error_messages import status_in_words
 
@@ -291,17 +298,10 @@ class _Deadline:
         return "wall_timeout", "the step took too long with the tools that it called, and was stopped"
 
 
-class GuestProcess(Protocol):
-    """The process at the other end of the channel."""
-
-    def status(self) -> int | None:
-        """Return its exit code, negative for a signal; None if it still runs."""
-
-
 class Conversation:
     """Requests to one guest, one after the other. Calls of tools are numbered through all of them."""
 
-    def __init__(self, channel: Channel, process: GuestProcess) -> None:
+    def __init__(self, channel: Channel, process: SandboxProcess) -> None:
         self.calls = 0
         self._channel, self._process = channel, process
 

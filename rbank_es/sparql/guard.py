@@ -68,8 +68,6 @@ class Checked(Shown, msgspec.Struct, frozen=True, kw_only=True):
     """Names in their order; those of `SELECT *` sorted; subject, predicate, object of a graph; none of ASK."""
     rows: int
     """Rows that the answer may hold; the engine is asked for one more where there may be more."""
-    their_limit: int | None
-    """The LIMIT that the query came with."""
     limit_applied: int | None
     """The LIMIT that it has now; None for ASK, and for a graph whose triples the engine counts."""
     added_prefixes: tuple[str, ...]
@@ -179,7 +177,6 @@ def _checked(parsed: ParsedQuery, text: str, limit: _Limited, rows: int, warning
         form=tree.form,
         variables={"select": projected(tree.body), "ask": ()}.get(tree.form, TRIPLE),
         rows=min(rows, most),
-        their_limit=limit.theirs,
         limit_applied=limit.applied,
         added_prefixes=tree.added_prefixes,
         warnings=warnings,

@@ -195,7 +195,7 @@ def test_the_outer_limit_is_right_whatever_stands_around_it(made: tuple[Made, st
     found = check(text, LOCAL, rows)
     lowered = query.form != "ask" and (query.limit is None or query.limit > rows + 1)
     expected = rows + 1 if lowered else query.limit
-    assert (found.form, found.their_limit, found.limit_applied) == (query.form, query.limit, expected)
+    assert (found.form, found.parsed.limit, found.limit_applied) == (query.form, query.limit, expected)
     before, _ = words_and_limit(text)
     after, limit = words_and_limit(found.query)
     assert limit == expected

@@ -14,8 +14,8 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events import JudgmentOverruled, RunJudged, RunStarted
-from rbank_es.events.run_events import VerdictValue
-from rbank_es.loop.curriculum import Curriculum, TaskOutcome, departures, next_task
+from rbank_es.events.run_events import TaskChoice, VerdictValue
+from rbank_es.loop.curriculum import Curriculum, CurriculumPlace, TaskOutcome, departures
 from rbank_es.loop.tasks import Task
 from tests.loop.loops import CutOff, cut_off, looped, quick, scripted
 from tests.sandbox.sandboxes import require_dspy
@@ -26,6 +26,14 @@ levels = st.lists(st.one_of(st.none(), st.integers(1, 4)), min_size=1, max_size=
 
 def tasks_of(numbers: list[int | None]) -> list[Task]:
     return [Task(id=f"t{at}", question="?", level=number) for at, number in enumerate(numbers)]
+
+
+def next_task(tasks: list[Task], done: list[TaskOutcome], rule: Curriculum) -> tuple[Task, TaskChoice]:
+    """The task after those that are done, and why it is."""
+    place = CurriculumPlace(tasks, rule)
+    for outcome in done:
+        place.take(outcome)
+    return place.next()
 
 
 def plain_order(tasks: list[Task], verdicts: dict[str, VerdictValue | None], rule: Curriculum) -> list[str]:

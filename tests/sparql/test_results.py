@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.limits import tool_limits
 from rbank_es.sparql.engines.query_engine import CappedRows, Caps
-from rbank_es.sparql.engines.response_bodies import Body, JsonBody, TriplesBody
+from rbank_es.sparql.engines.response_bodies import JsonBody, TriplesBody
 from rbank_es.sparql.results import (
     TRIPLE,
     Answer,
@@ -154,7 +154,7 @@ ROWS = (
 AS_JSON = to_json(Answer(form="select", variables=("s", "o"), rows=ROWS)).encode()
 
 
-def fed(data: bytes, step: int = 10**6) -> Body:
+def fed(data: bytes, step: int = 10**6) -> JsonBody:
     body = JsonBody()
     for start in range(0, len(data), step):
         body.feed(data[start : start + step])

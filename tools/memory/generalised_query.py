@@ -16,7 +16,7 @@ import msgspec
 
 from rbank_es.limits import tool_limits
 from rbank_es.ontology.prefixes import Prefixes, choose_prefixes, count_namespaces, local_name, namespace_of
-from rbank_es.ontology.rdf_names import FORMAL, SKOS, SUBCLASS, TYPE, XSD
+from rbank_es.ontology.rdf_names import FORMAL, NUMBERS, SKOS, SUBCLASS, TYPE, XSD
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo, Schema
 from rbank_es.sparql.parser import tree
 from rbank_es.sparql.parser.parsed_query import ParsedQuery
@@ -47,12 +47,8 @@ _FEATURES = {
     "ORDER": "ordered",
     **dict.fromkeys(tree.AGGREGATES, "aggregate"),
 }
-_NUMBERS = (
-    "integer decimal double float int long short byte nonNegativeInteger positiveInteger nonPositiveInteger "
-    "negativeInteger unsignedLong unsignedInt unsignedShort unsignedByte"
-)
 _VALUE_KINDS = {
-    **{XSD + name: "number" for name in _NUMBERS.split()},
+    **dict.fromkeys(NUMBERS, "number"),
     **{XSD + name: name for name in ("boolean", "date", "dateTime", "time", "gYear", "gYearMonth", "duration")},
     XSD + "string": "text",
     XSD + "anyURI": "address",

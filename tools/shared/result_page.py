@@ -12,7 +12,7 @@ from typing import Any
 
 from rbank_es import limits
 from rbank_es.limits import tool_limits
-from rbank_es.ontology.rdf_names import RDF, XSD
+from rbank_es.ontology.rdf_names import FRACTIONS, RDF, WHOLE_NUMBERS, XSD
 from rbank_es.sparql.results import Answer, Cell, Row
 from rbank_es.system.text_cuts import cut
 from rbank_es.tools.shared.tool_answers import (
@@ -31,12 +31,6 @@ from rbank_es.tools.shared.tool_answers import (
 Json = str | int | float | bool
 """The value of a cell in an answer."""
 
-_WHOLE = (
-    "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger negativeInteger "
-    "unsignedLong unsignedInt unsignedShort unsignedByte"
-)
-_INTEGERS = frozenset(XSD + name for name in _WHOLE.split())
-_FRACTIONS = frozenset(XSD + name for name in ("decimal", "double", "float"))
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 _INTEGER = re.compile(r"[+-]?0*(\d{1,16})", re.ASCII)  # 16 digits are enough for limits.COUNT_MOST
 _FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
@@ -128,9 +122,9 @@ def value_of(cell: Cell) -> Json:
         return cell.value
     if cell.datatype == XSD + "boolean":
         return _BOOLEANS.get(cell.value, cell.value)
-    if cell.datatype in _INTEGERS:
+    if cell.datatype in WHOLE_NUMBERS:
         return _integer(cell.value)
-    return _fraction(cell.value) if cell.datatype in _FRACTIONS else cell.value
+    return _fraction(cell.value) if cell.datatype in FRACTIONS else cell.value
 
 
 def kind_of(cell: Cell, shorten: Callable[[str], str] | None = None) -> str:

@@ -10,7 +10,7 @@ import codecs
 import json
 import re
 from contextlib import suppress
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from rbank_es import limits
 from rbank_es.sparql.results import (
@@ -25,28 +25,6 @@ from rbank_es.sparql.results import (
 )
 
 Syntax = Literal["n-triples", "turtle"]
-
-
-class Body(Protocol):
-    """A body that is being read. Every method raises `NotResults` for what can't be one of its kind."""
-
-    @property
-    def whole_rows(self) -> int:
-        """The number of rows that have come in whole."""
-        ...
-
-    def feed(self, data: bytes) -> None:
-        """Take the next piece."""
-        ...
-
-    def finish(self) -> ResultContent:
-        """Return everything, where the body ended by itself."""
-        ...
-
-    def part(self) -> ResultContent:
-        """Return the rows that came in whole, where the body was cut."""
-        ...
-
 
 _BINDINGS = re.compile(r'"bindings"\s*:\s*\[')
 _SEPARATOR = re.compile(r"\s*,?\s*")
@@ -186,6 +164,10 @@ def accepted(form: Form) -> str:
     if form in ("select", "ask"):
         return RESULTS_JSON
     return f"{N_TRIPLES}, {TURTLE};q=0.8"
+
+
+Body = JsonBody | TriplesBody
+"""A body that is being read. Every method raises `NotResults` for what can't be one of its kind."""
 
 
 class AnswerBody:
