@@ -81,12 +81,15 @@ def append(bank: str, file: str, create: bool, expect: int | Expected, batch: in
 def _append_to_new(place: str, events: list[Event], expect: int | Expected, size: int) -> AppendResult | None:
     """Create a bank that has the events from the start; refused events leave nothing behind. None if it exists."""
     from rbank_es.bank import Bank
+    from rbank_es.log.groups import check_expected
 
     done: list[AppendResult] = []
 
     def fill(made: Bank) -> None:
         # A new bank holds the events of its creation, so it is expected to be at their end.
-        done.append(_append(made, events, made.position if expect is EMPTY else expect, size, is_new=True))
+        expected = made.position if expect is EMPTY else expect
+        check_expected(place, expected, made.position)  # here, because its log has another place until it is filled
+        done.append(_append(made, events, expected, size, is_new=True))
 
     with suppress(BankExists), Bank.create(lasting(place), fill=fill):
         return done[0]

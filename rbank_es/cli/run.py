@@ -166,7 +166,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         # Results are collected here, so that they can be reported when the loop ends in an error.
         results: list[TaskResult] = []
         try:
-            facts = _run(place, tasks, suite, settings, source, given, results)
+            facts, unsaved = _run(place, tasks, suite, settings, source, given, results)
         except (RBankError, KeyboardInterrupt):
             # Finished tasks are recorded and paid for: print them although the loop stopped.
             if results and not as_json:
@@ -176,7 +176,7 @@ def run(bank: str, as_json: bool, **given: Any) -> None:
         echo_json(facts | {"results": results})
     else:
         _report(facts, results, place)
-    left = warn_of_what_is_left(results, place, given)
+    left = warn_of_what_is_left(results, place, given) or unsaved
     if left:
         click.get_current_context().exit(left)
 
@@ -317,8 +317,8 @@ def _run(
     source: Source,
     given: dict[str, Any],
     results: list[TaskResult],
-) -> dict[str, Any]:
-    """Run the loop, appending each result to `results` as it comes; return facts about the bank."""
+) -> tuple[dict[str, Any], int]:
+    """Run the loop, appending each result to `results` as it comes; return facts about the bank, and `_save`'s code."""
     from rbank_es.loop.closed_loop import advice, run_closed_loop
     from rbank_es.loop.watched_bank import watched
 
@@ -347,13 +347,14 @@ def _run(
         options = {"again": given["again"], "on_task": live.task, "on_result": ended, "suite": suite}
         options |= {"vectors": vectors, "curriculum": given["curriculum"]}
         options["bounds"] = parse_loop_bounds(given["bounds"])[1]
+        unsaved = 0
         try:
             run_closed_loop(tasks, watched(opened, live.events), settings, source, **options)
         finally:
             # Save after an error too, because finished tasks have taught items.
             if saved is not None:
-                _save(opened, saved)
-        return {
+                unsaved = _save(opened, saved)
+        facts = {
             "bank": opened.name,
             "created": made,
             "scripted": settings.scripted,
@@ -362,6 +363,7 @@ def _run(
             "head": str(opened.head()),
             "endings": endings_of(live.ends),
         }
+        return facts, unsaved
 
 
 def _prepare(bank: Bank, given: dict[str, Any]) -> None:
@@ -371,7 +373,11 @@ def _prepare(bank: Bank, given: dict[str, Any]) -> None:
         import_paths(bank, [given["load_mem"]])
 
 
-def _save(bank: Bank, path: Path) -> None:
+def _save(bank: Bank, path: Path) -> int:
+    """Write the active items to a file; where that fails, warn, because the results are still to be reported.
+
+    Returns the exit code of the failure, or 0.
+    """
     from rbank_es.cli.export import save
     from rbank_es.exchange.exporters import export
 
@@ -379,8 +385,9 @@ def _save(bank: Bank, path: Path) -> None:
         save(path, export(bank, None, "items"))
     except OSError as error:
         refused = CannotWrite(str(path), error)
-        refused.add_note("Nothing is lost: the items are in the bank, and rbank-es export writes them too")
-        raise refused from None
+        warn(f"{refused}. Nothing is lost: the items are in the bank, and rbank-es export writes them too")
+        return refused.exit_code
+    return 0
 
 
 def _try_judging(given: dict[str, Any], *, as_json: bool) -> None:

@@ -38,20 +38,6 @@ from tests.lab.trials import pair as real_pair
 from tests.loop.loops import source
 from tests.sandbox.sandboxes import require_dspy
 
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an experiment with its report; tests change copies of it."""
-    folder = written(tmp_path_factory.mktemp("experiment") / "pair")
-    write_report(read_experiment(folder), folder)
-    return folder
-
-
-@pytest.fixture
-def folder(kept: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(kept, tmp_path / "pair"))
-
-
 # ---------------------------------------------------------------- links, pipes and names
 
 
