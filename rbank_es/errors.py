@@ -156,16 +156,12 @@ class BadBankName(BadInput):
 
 
 class BankNotFound(BadInput):
-    """There is no bank at a place. `is_taken`: nor can one be made there, because something else is."""
+    """There is no bank at a place."""
 
     def __init__(
-        self,
-        place: str,
-        advice: str = "Make one with: rbank-es init BANK, in Python with create=True",
-        *,
-        is_taken: bool = False,
+        self, place: str, advice: str = "Make one with: rbank-es init BANK, in Python with create=True"
     ) -> None:
-        self.place, self.advice, self.is_taken = place, advice, is_taken
+        self.place, self.advice = place, advice
         super().__init__(f"no bank at {place}. {advice}")
 
 

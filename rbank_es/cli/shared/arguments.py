@@ -170,7 +170,7 @@ def open_to_fill(text: str) -> Bank:
         return Bank.open(whole_bank(text))
     except BankNotFound as missing:
         lasting(text)  # because --create would be refused
-        if missing.is_taken:
+        if Path(missing.place).is_file():
             raise  # for the same reason
         raise BankNotFound(missing.place, "Add --create to make it") from None
 

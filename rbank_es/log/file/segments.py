@@ -99,7 +99,7 @@ def all_segments(directory: Path) -> list[Segment]:
         return segments
     if kind_of(directory) == "a file":
         advice = "A bank is a directory, and that is a file; one that `--into` wrote is for SQLite tools"
-        raise BankNotFound(str(directory), advice, is_taken=True)
+        raise BankNotFound(str(directory), advice)
     raise BankNotFound(str(directory))
 
 
