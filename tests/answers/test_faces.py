@@ -120,6 +120,7 @@ def cell_of(value: Any) -> str:
 BOUNDS: dict[str, dict[str, Any]] = {
     "so many": {"limit": 2},
     "of texts": {"chars": 20},
+    "of no text": {"chars": 0},
     "some fields": {"where": "verdict=failure", "sort": "-started_seq"},
     "behind the end": {"after": "1000000"},
     "a page that is too long": {"limit": 10**6},
@@ -288,11 +289,11 @@ def several_items(bank: Bank) -> str:
 
 @pytest.mark.parametrize("name", [each for each in QUESTIONS.names() if not required(each)])
 def test_a_question_about_a_point_before_the_first_event_has_an_answer(sample: Bank, name: str) -> None:
-    found = on_every_face(sample, name, {}, "0")
+    found = on_every_face(sample, name, {}, "2000-01-01")
     assert found["position"] == 0 and not found.get("rows")
 
 
-NO_POINTS = [(name, point) for name in QUESTIONS.names() for point in ("nosuch", "99999")]
+NO_POINTS = [(name, point) for name in QUESTIONS.names() for point in ("nosuch", "99999", "HEAD~99999")]
 
 
 @pytest.mark.slow
@@ -351,6 +352,8 @@ def test_every_bank_is_answered_alike_on_every_face(strange: dict[str, Bank], ki
         # No argument of a command line can have U+0000.
         if not any("\0" in str(value) for value in given.values()):
             assert on_every_face(bank, name, given)["position"] == bank.position
+            for each in given.keys() & IDS.keys():
+                assert "'nobody' at position" in on_every_face(bank, name, {**given, each: "nobody"})
 
 
 def test_a_page_waits_for_no_answer_that_takes_long(sample: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
