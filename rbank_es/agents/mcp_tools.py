@@ -212,7 +212,7 @@ class BankTools:
             found = moment.ask("item", item=id, limit=rows, history=False)
             _for_agents(found.item)
         else:
-            found = moment.ask("run", run=id, limit=1, chars=mcp_limits.MCP_TEXT_CHARS, sentences=False)
+            found = moment.ask("run", run=id, limit=1, sentences=False)
         answer = msgspec.to_builtins(found)
         reasons = {name: _some(answer[name], rows) for name in _REASONS[kind]}
         return {"position": found.position, kind: answer[kind]} | reasons

@@ -68,6 +68,7 @@ def _api() -> Bounds:
 def _agents() -> Bounds:
     return Bounds(
         rows_most=mcp_limits.MCP_ROWS,
+        chars=mcp_limits.MCP_TEXT_CHARS,
         text_chars=mcp_limits.MCP_TEXT_CHARS,
         statement_s=mcp_limits.MCP_STATEMENT_S,
         answer_s=mcp_limits.MCP_ANSWER_S,
