@@ -290,14 +290,10 @@ class _Found:
                 TrialRead(
                     **named,
                     place=where,
-                    state=record.state,
-                    why=record.why,
-                    altered_rows=record.altered_rows,
+                    **msgspec.structs.asdict(record),
                     head=str(bank.head()),
                     runs=len(rows),
-                    without_run=record.without_run,
                     cuts=len(place.earlier),
-                    earlier=record.earlier,
                     top_tenth=top_tenth(log.state),
                 )
             )

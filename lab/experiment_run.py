@@ -29,10 +29,8 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.bank.ontology_registrations import registration
 from rbank_es.errors import BadInput, BankNotFound, LogBusy
-from rbank_es.events import PolicyChoice
 from rbank_es.events.run_events import RunBounds, Trial
 from rbank_es.executors.executor import Interpreters, executor_class
-from rbank_es.lab.experiment_definition import Experiment
 from rbank_es.lab.experiment_inputs import Materials
 from rbank_es.lab.experiment_plan import trials
 from rbank_es.lab.shards import Shard, ShardFolder
@@ -52,7 +50,6 @@ from rbank_es.lab.trial_place import (
 from rbank_es.limits import experiment_limits, sandbox_limits
 from rbank_es.loop.resources import Sandboxes, check, origin
 from rbank_es.loop.watched_bank import OnEvents, watched
-from rbank_es.policies import default_policies
 from rbank_es.system.daemon_threads import first_error, run_threads
 from rbank_es.system.files import is_scratch, kind_of, write_replacing
 
@@ -236,33 +233,12 @@ def _base(materials: Materials, place: Path) -> Bank:
     registrations = [registration(each, each.ontology) for each in materials.sources if each.ontology is not None]
 
     def fill(bank: Bank) -> None:
-        from rbank_es.exchange.file_import import import_paths
-
         # Registered here and not by the first run, whose beginning is where a trial may be cut back to.
         for event in registrations:
             bank.append(event)
-        for name in shared_seeds(experiment):
-            import_paths(bank, [materials.seeds[name].path])
 
     purpose = f"experiment {experiment.name}: {experiment.title}"
-    return Bank.create(place, policies=shared_policies(experiment), purpose=purpose, fill=fill)
-
-
-def shared_policies(experiment: Experiment) -> tuple[PolicyChoice, ...]:
-    """Return the policies of the common bank: of each kind the one that all conditions have, else the default."""
-    of_all = [each.choices() for each in experiment.condition]
-    return tuple(
-        own if all(own in others for others in of_all) else usual
-        for own, usual in zip(of_all[0], default_policies(), strict=True)
-    )
-
-
-def shared_seeds(experiment: Experiment) -> tuple[str, ...]:
-    """Return the packs of items with which every condition begins, in their order."""
-    first, *others = [each.seeds for each in experiment.condition]
-    # Only the packs that all begin with: the order of births decides which of two near duplicates stays.
-    upto = next((at for at, name in enumerate(first) if any(name not in other[at : at + 1] for other in others)), None)
-    return first[:upto]
+    return Bank.create(place, purpose=purpose, fill=fill)
 
 
 @contextmanager

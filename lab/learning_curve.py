@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from rbank_es.lab.run_rows import TrialRun
-from rbank_es.lab.statistics import Estimate, interval, mean_of, share_interval, within
+from rbank_es.lab.statistics import Estimate, interval, known_mean, share_interval, within
 from rbank_es.lab.trial_units import by_trial, by_unit, unit_of
 
 Values = Sequence[float | None]
@@ -66,7 +66,7 @@ def learning_curve(
     return LearningCurve(
         width,
         tuple(CurvePoint(at + width, point) for at, point in enumerate(points) if point),
-        _estimate([area(values) for values in units], bounds),
+        _estimate([known_mean(values) for values in units], bounds),
         _estimate([gain(values) for values in units], (low - high, high - low)),
     )
 
@@ -86,7 +86,7 @@ def values_by_position(rows: Sequence[TrialRun], value: Callable[[TrialRun], flo
 def mean_by_position(trials: Sequence[Values]) -> list[float | None]:
     """Return the mean at each position over the trials of a unit that have a value there."""
     tasks = max(map(len, trials), default=0)
-    return [area([values[at] for values in trials if at < len(values)]) for at in range(tasks)]
+    return [known_mean([values[at] for values in trials if at < len(values)]) for at in range(tasks)]
 
 
 def unit_curves(
@@ -109,13 +109,7 @@ def windowed(values: Values, width: int) -> list[float | None]:
     """Return the mean of each whole window of neighbouring positions. Raises ValueError for a width below 1."""
     if width < 1:
         raise ValueError(f"a window of {width} positions has none")
-    return [area(values[at : at + width]) for at in range(len(values) - width + 1)]
-
-
-def area(values: Values) -> float | None:
-    """Return the mean of the values that are there; None of nothing."""
-    known = [value for value in values if value is not None]
-    return mean_of(known) if known else None
+    return [known_mean(values[at : at + width]) for at in range(len(values) - width + 1)]
 
 
 def gain(values: Values) -> float | None:
@@ -124,5 +118,5 @@ def gain(values: Values) -> float | None:
     The middle one of an odd number is in neither.
     """
     half = len(values) // 2
-    first, second = area(values[:half]), area(values[len(values) - half :])
+    first, second = known_mean(values[:half]), known_mean(values[len(values) - half :])
     return None if first is None or second is None else second - first

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 from rbank_es.events.run_totals import known_sum
 from rbank_es.lab.run_rows import Quality, TrialRun
-from rbank_es.lab.statistics import mean_of, pass_at_k
+from rbank_es.lab.statistics import known_mean, pass_at_k
 from rbank_es.system.proportion import Share
 
 Better = Literal["higher", "lower", ""]
@@ -84,17 +84,12 @@ class Metric(NamedTuple):
         return ", ".join(filter(None, (self.unit, OVER_WORDS[self.over])))
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [float(value) for value in values if value is not None]
-    return mean_of(known) if known else None
-
-
 def _share_of(having: Callable[[TrialRun], bool | None]) -> Measure:
-    return lambda trial: _mean(having(row) for row in trial.selected)
+    return lambda trial: known_mean(having(row) for row in trial.selected)
 
 
 def _mean_of(name: str) -> Measure:
-    return lambda trial: _mean(getattr(row, name) for row in trial.selected)
+    return lambda trial: known_mean(getattr(row, name) for row in trial.selected)
 
 
 def _quality_of(quality: Quality) -> Measure:
@@ -108,7 +103,7 @@ def _sums(of: Callable[[TrialRun], float | None], trial: TrialRows) -> list[floa
 
 
 def _cost_of(of: Callable[[TrialRun], float | None]) -> Measure:
-    return lambda trial: _mean(_sums(of, trial))
+    return lambda trial: known_mean(_sums(of, trial))
 
 
 def _median_cost_of(of: Callable[[TrialRun], float | None]) -> Measure:
@@ -120,7 +115,7 @@ def _succeeded(row: TrialRun) -> bool | None:
 
 
 def _judged(having: Callable[[TrialRun], bool | None]) -> Measure:
-    return lambda trial: _mean(having(row) for row in trial.judged)
+    return lambda trial: known_mean(having(row) for row in trial.judged)
 
 
 def _false_success(row: TrialRun) -> bool | None:
@@ -134,7 +129,7 @@ def _false_failure(row: TrialRun) -> bool | None:
 
 def _born(trial: TrialRows) -> float | None:
     """Return the items that were born of a task, each once, however many of its rollouts taught it together."""
-    return _mean(len({item for row in own for item in row.items_added}) for own in trial.tasks)
+    return known_mean(len({item for row in own for item in row.items_added}) for own in trial.tasks)
 
 
 def _learned_rightly(trial: TrialRows) -> float | None:
@@ -143,14 +138,14 @@ def _learned_rightly(trial: TrialRows) -> float | None:
     for row in trial.judged:
         for item in row.items_added if row.judged_rightly is not None else ():
             rightly[item].append(bool(row.judged_rightly))
-    return _mean(all(each) for each in rightly.values())
+    return known_mean(all(each) for each in rightly.values())
 
 
 def _pass_at(k: int) -> Measure:
     def measure(trial: TrialRows) -> float | None:
         # Of fewer rollouts nothing is known about k: those of a task that has them must not count with another k.
         known = [row for row in trial.selected if row.rollouts_right is not None and row.rollouts >= k]
-        return _mean(pass_at_k(row.rollouts, row.rollouts_right or 0, k) for row in known)
+        return known_mean(pass_at_k(row.rollouts, row.rollouts_right or 0, k) for row in known)
 
     return measure
 
@@ -193,7 +188,7 @@ METRICS: Mapping[str, Metric] = {
     "subcalls": Metric("Sub-calls", "leakage", "a task", "", _cost_of(lambda row: row.subcalls), "rollouts"),
     "items_injected": Metric(
         "Items given", "memory", "a run", "",
-        lambda trial: _mean(len(row.given) for row in trial.selected),
+        lambda trial: known_mean(len(row.given) for row in trial.selected),
     ),
     "items_added": Metric("Items born", "memory", "a task", "", _born, "rollouts"),
     "items_in_bank": Metric("Active items before the last task", "memory", "items", "", _last_size),

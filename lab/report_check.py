@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, JudgeFailed, LogError, RBankError
@@ -211,13 +210,6 @@ def _result_differences(data: ExperimentData) -> Iterator[ReportDifference]:
             yield ReportDifference(file=trial.place, place="its results", found=trial.why)
 
 
-def _score_differences(folder: Path, data: ExperimentData, source: Source) -> Iterator[ReportDifference]:
-    """Yield the runs that get another score when they are compared with the right answers again."""
-    for each in score_differences(folder, data, source):
-        where = f"the score of {each.run}"
-        yield ReportDifference(file=each.place, place=where, found=each.recorded, computed=each.again)
-
-
 def _changed_at(bank: Bank, noted: Head | None) -> str:
     """Return where a log departs from a head that was noted for it."""
     if noted is None:
@@ -327,16 +319,7 @@ def _beside(found: str, computed: str) -> Mapping[str, str]:
     return {"found": before + found[start:end], "computed": before + computed[start:end]}
 
 
-class ScoreDifference(Struct, frozen=True, kw_only=True):
-    """A run whose recorded score is not the one that it gets again."""
-
-    place: str
-    run: str
-    recorded: str
-    again: str
-
-
-def score_differences(folder: Path, data: ExperimentData, source: Source) -> Iterator[ScoreDifference]:
+def _score_differences(folder: Path, data: ExperimentData, source: Source) -> Iterator[ReportDifference]:
     """Yield the runs whose answer, compared once more with the right one, gets another score than the recorded one.
 
     A score is an event, so a log that somebody wrote from its beginning to its end may claim any. It needs the source
@@ -354,7 +337,8 @@ def score_differences(folder: Path, data: ExperimentData, source: Source) -> Ite
                 for row in own:
                     again = _scored(bank, row.run, tasks[row.task_id], source)
                     if again not in (None, row.score):
-                        yield ScoreDifference(place=trial.place, run=row.run, recorded=str(row.score), again=str(again))
+                        where = f"the score of {row.run}"
+                        yield ReportDifference(file=trial.place, place=where, found=str(row.score), computed=str(again))
 
 
 def _scored(bank: Bank, run: str, task: Task, source: Source) -> str | None:

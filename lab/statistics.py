@@ -78,6 +78,12 @@ def mean_of(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
 
 
+def known_mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are there; None of nothing."""
+    known = [float(value) for value in values if value is not None]
+    return mean_of(known) if known else None
+
+
 def sd_of(values: Sequence[float]) -> float:
     """Return the standard deviation of at least two values, with the divisor n - 1."""
     # Of equal values the mean may be rounded, and each would then seem to differ from it.

@@ -103,35 +103,21 @@ def patiently(
     `done` counts what was achieved: the patience, in seconds, is for one such part. Raises `LoopStopped` once it is
     spent, and for a failure that waiting doesn't mend, each with how to go on.
     """
-    waits = _Waits(patience_s, sleep)
+    counted, next_s, left_s = done(), experiment_limits.EXPERIMENT_WAIT_S, patience_s
     while True:
         try:
             return work()
         except LoopStopped as stopped:
-            # An outage or a rate limit may pass: wait for it. Any other failure would repeat itself.
             stopped.advice = stopped.advice or GOES_ON
-            if stopped.code not in WAITED_FOR or not waits.wait(done()):
+            if (now := done()) != counted:
+                counted, next_s, left_s = now, experiment_limits.EXPERIMENT_WAIT_S, patience_s
+            # An outage or a rate limit may pass: wait for it. Any other failure would repeat itself.
+            if stopped.code not in WAITED_FOR or left_s <= 0:
                 raise
-
-
-class _Waits:
-    """The waits for a model: each twice as long as the last, up to a limit, until the patience for a task is spent."""
-
-    def __init__(self, patience_s: float, sleep: Callable[[float], None]) -> None:
-        self._patience_s, self._sleep = patience_s, sleep
-        self._done, self._next_s, self._left_s = -1, experiment_limits.EXPERIMENT_WAIT_S, patience_s
-
-    def wait(self, done: int) -> bool:
-        """Wait; return False at once if the patience is spent. `done` is the number of tasks that count so far."""
-        if done != self._done:
-            self._done, self._next_s, self._left_s = done, experiment_limits.EXPERIMENT_WAIT_S, self._patience_s
-        if self._left_s <= 0:
-            return False
-        pause_s = min(self._next_s, self._left_s)
-        self._sleep(pause_s)
-        self._left_s -= pause_s
-        self._next_s = min(2 * self._next_s, experiment_limits.EXPERIMENT_WAIT_MOST_S)
-        return True
+            pause_s = min(next_s, left_s)
+            sleep(pause_s)
+            # Each wait is twice as long as the last, up to a limit.
+            left_s, next_s = left_s - pause_s, min(2 * next_s, experiment_limits.EXPERIMENT_WAIT_MOST_S)
 
 
 class _Work:
@@ -231,7 +217,6 @@ class _Work:
         from rbank_es.exchange.file_import import import_paths
 
         bank.set_policies(tables_of(self.condition.choices()), why=f"condition {self.condition.name}")
-        # All of them: packs that the common bank was filled with add nothing a second time.
         for name in self.condition.seeds:
             import_paths(bank, [self.materials.seeds[name].path])
         with Bank.open(base_place(self.place.folder)) as base:

@@ -206,7 +206,7 @@ def _shown(value: Any) -> str:
 def run(name: str, as_json: bool, **given: Any) -> None:
     """Run an experiment: every condition, in every order and repetition, each trial in a bank of its own.
 
-    All banks are forks of one that has the ontology, what all conditions share, and a guide where one is needed.
+    All banks are forks of one that has the ontology, and a guide where one is needed.
     Interrupted in any way, the same command goes on: a task counts whole or not at all. A folder of another experiment,
     another suite or other code is refused. Keys are read from environment variables alone, such as OPENAI_API_KEY.
 

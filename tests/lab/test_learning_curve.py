@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("scipy", reason="the extra [lab] is not installed")
 
-from rbank_es.lab.learning_curve import area, gain, gap_by_position, learning_curve, mean_by_position, windowed
+from rbank_es.lab.learning_curve import gain, gap_by_position, learning_curve, mean_by_position, windowed
+from rbank_es.lab.statistics import known_mean
 
 
 def test_windows_area_and_gain_worked_by_hand() -> None:
     values = [0, 0, 1, None, 1]
     assert windowed(values, 2) == [0, 0.5, 1, 1] and windowed(values, 6) == []
-    assert area(values) == 0.5 and area([None]) is None
+    assert known_mean(values) == 0.5 and known_mean([None]) is None
     assert gain(values) == 1 and gain([0, 1, 1, 0, 1, 1]) == pytest.approx(0) and gain([1]) is None
     with pytest.raises(ValueError, match="window"):
         windowed(values, 0)
