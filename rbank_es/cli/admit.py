@@ -17,7 +17,7 @@ from rbank_es.cli.shared.hook_spool import opened_to_correct
 def admit(bank: str, item: str, because: str, by: str | None, dry_run: bool, as_json: bool) -> None:
     """Let ITEM, which is pending, become active; it still leaves if the verdicts that it rests on change.
 
-    The command review lists what is pending, and admits or rejects several at once.
+    The command review lists what is pending.
     """
     with opened_to_correct(bank, dry_run=dry_run) as opened:
         made = opened.admit(item, because=because, by=by, dry_run=dry_run)

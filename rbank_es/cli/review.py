@@ -1,24 +1,20 @@
-"""`review`: what a person should look at in a bank, pending items to be admitted or rejected; or the verdicts that a
-person should check first."""
+"""`review`: what a person should look at in a bank, or the verdicts that a person should check first."""
 
 from __future__ import annotations
 
+import shlex
+
 import click
-import msgspec
 
 from rbank_es import limits
 from rbank_es.answers.doubts import RUN_TEXTS, DoubtRow, Doubts
 from rbank_es.answers.item import ItemGround
 from rbank_es.answers.review import PendingItem, Review
-from rbank_es.bank import Bank
-from rbank_es.bank.correction_effect import Correction
-from rbank_es.bank.id_lookup import exact_id
 from rbank_es.cli.shared.answer_output import opened_reader, print_answer
 from rbank_es.cli.shared.arguments import NumberRange
 from rbank_es.cli.shared.command_registry import command
-from rbank_es.cli.shared.correction_report import NEXT, act_options, print_correction
+from rbank_es.cli.shared.correction_report import NEXT
 from rbank_es.cli.shared.failed_run_table import print_failed_runs
-from rbank_es.cli.shared.hook_spool import opened_to_correct
 from rbank_es.cli.shared.output import (
     Cell,
     Progress,
@@ -26,14 +22,12 @@ from rbank_es.cli.shared.output import (
     echo_command,
     echo_fields,
     echo_heading,
-    echo_json,
     echo_section,
     safe_block,
     truncate,
     warn,
 )
 from rbank_es.cli.shared.shown_items import print_near
-from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count, format_names, safe_line
 from rbank_es.limits import answer_limits
 from rbank_es.system.proportion import percent
@@ -42,15 +36,10 @@ from rbank_es.system.proportion import percent
 @command(
     "review",
     "rbank-es review notes",
-    "rbank-es review notes --admit 3f2a9c01b7de --admit 77b0c2d4e6f1 --by ann",
-    "rbank-es review notes --reject 3f2a9c01b7de --because 'It names a property that is deprecated.'",
     "rbank-es review notes --verdicts 3",
     "rbank-es review notes --verdicts 20 --minutes 15 --json",
 )
 @click.argument("bank")
-@click.option("--admit", "admitted", metavar="ID", multiple=True, help="Admit this item; may be repeated.")
-@click.option("--reject", "rejected", metavar="ID", multiple=True, help="Condemn its words; may be repeated.")
-@click.option("--because", metavar="TEXT", default="", help="Why; needed to reject.")
 @click.option(
     "--verdicts",
     metavar="N",
@@ -63,20 +52,9 @@ from rbank_es.system.proportion import percent
     type=NumberRange(0, limits.REVIEW_MINUTES, min_open=True),
     help="With --verdicts: as many as a person can check in so many minutes.",
 )
-@act_options
-def review(
-    bank: str,
-    admitted: tuple[str, ...],
-    rejected: tuple[str, ...],
-    because: str,
-    verdicts: int | None,
-    minutes: float | None,
-    by: str | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def review(bank: str, verdicts: int | None, minutes: float | None, as_json: bool) -> None:
     """List what a person should look at: errors that ended runs, verdicts that are missing or that scores contradict,
-    active items that mostly lose, and the items that wait, with what each came from; admit or reject these.
+    active items that mostly lose, and the items that wait, with what each came from: see admit and reject.
 
     What agents propose in their own words waits until an extractor draws the same, or a person admits it; under the
     policy reviewed, everything that is learned waits.
@@ -84,52 +62,20 @@ def review(
     With --verdicts, list the N verdicts to check first: by the probability that they are wrong, times the items that
     rest on them alone, the uses of these, and the runs that were given them. Without any model; nothing is recorded.
     """
-    if verdicts is not None and (admitted or rejected):
-        raise click.UsageError("--verdicts only lists; leave out --admit and --reject.")
     if minutes is not None and verdicts is None:
         raise click.UsageError("--minutes goes with --verdicts N.")
     if verdicts is not None:
         list_doubtful(bank, verdicts, minutes, as_json=as_json)
         return
-    if not (admitted or rejected):
-        with opened_reader(bank) as reader:
-            found: Review = reader.ask("review", limit=answer_limits.ANSWER_ROWS_MOST)
-        print_answer(found, "review", lambda: _print_review(found), as_json)
-        return
-    with opened_to_correct(bank, dry_run=dry_run) as opened:
-        if rejected and not because.strip():
-            raise BadInput("say why these are rejected, with --because")
-        # Tried first, so that a misspelt id changes nothing.
-        made = _decide(opened, admitted, rejected, because, by, dry_run=True)
-        if not dry_run:
-            made = _decide(opened, admitted, rejected, because, by, dry_run=False)
-    if as_json:
-        done = [{"item": id} | msgspec.to_builtins(each) for id, each in made.items()]
-        echo_json({"bank": opened.name, "dry_run": dry_run, "corrections": done})
-        return
-    for id, each in made.items():
-        echo_heading(f"{'admitted' if id in admitted else 'rejected'} {id}")
-        print_correction(bank, each, unchanged="decided already: nothing was recorded")
-
-
-def _decide(
-    bank: Bank, admitted: tuple[str, ...], rejected: tuple[str, ...], because: str, by: str | None, *, dry_run: bool
-) -> dict[str, Correction]:
-    """Admit and reject items, in this order, each in its own correction. Raises `BadInput` for one that is both."""
-    with bank.live() as view:
-        for id in (*admitted, *rejected):
-            exact_id(view, "item", id)
-    both = set(admitted) & set(rejected)
-    if both:
-        raise BadInput(f"{', '.join(sorted(both))}: both admitted and rejected; say one")
-    made = {id: bank.admit(id, because=because, by=by, dry_run=dry_run) for id in admitted}
-    return made | {id: bank.reject(id, because=because, by=by, dry_run=dry_run) for id in rejected}
+    with opened_reader(bank) as reader:
+        found: Review = reader.ask("review", limit=answer_limits.ANSWER_ROWS_MOST)
+    print_answer(found, "review", lambda: _print_review(bank, found), as_json)
 
 
 # ---------------------------------------------------------------- the list
 
 
-def _print_review(found: Review) -> None:
+def _print_review(bank: str, found: Review) -> None:
     print_failed_runs(found.failed_runs)
     runs: list[list[Cell]] = [
         [each.run, each.why, _short(each.task)] for each in found.runs_to_settle[: limits.IDS_NAMED]
@@ -148,8 +94,9 @@ def _print_review(found: Review) -> None:
     for each in found.pending:
         _print_pending(each)
     if found.pending:
-        waiting = count(found.pending_total, "item")
-        echo(f"\n{waiting} pending; admit with --admit ID, reject with --reject ID --because TEXT")
+        echo(f"\n{count(found.pending_total, 'item')} pending; to let one in, or to bar its words:")
+        echo_command(f"admit {shlex.quote(bank)} ID", NEXT)
+        echo_command(f"reject {shlex.quote(bank)} ID --because TEXT", NEXT)
     else:
         warn("no item is pending")
 

@@ -251,7 +251,6 @@ ACTS = {
     "retract": ["retract", "BANK", LESSON.id, "--because", "wrong"],
     "restore": ["restore", "BANK", LESSON.id, "--because", "right"],
     "admit": ["admit", "BANK", LESSON.id],
-    "review": ["review", "BANK", "--admit", LESSON.id],
     "undo": ["undo", "BANK", "3", "--because", "a slip"],
     "correct": ["correct", "BANK"],
 }
