@@ -17,11 +17,11 @@ from rbank_es.agents.transcripts.transcript_run import (
     ModelMessage,
     ToolUse,
     TranscriptRun,
-    count_or_none,
     shortened,
     text_in,
     text_or_none,
 )
+from rbank_es.bank.recorded_values import recorded_count
 from rbank_es.limits.transcript_limits import TRANSCRIPT_ORPHANS
 
 FORM = "claude-code"
@@ -266,11 +266,11 @@ def _note_usage(said: ModelMessage, usage: Any) -> None:
     """Note the tokens of a message: every line repeats them, the last ones are the whole."""
     if not isinstance(usage, dict):
         return
-    cached = count_or_none(usage.get("cache_read_input_tokens"))
-    parts = [count_or_none(usage.get(key)) for key in ("input_tokens", "cache_creation_input_tokens")] + [cached]
+    cached = recorded_count(usage.get("cache_read_input_tokens"))
+    parts = [recorded_count(usage.get(key)) for key in ("input_tokens", "cache_creation_input_tokens")] + [cached]
     known = [part for part in parts if part is not None]
     said.tokens_in = sum(known) if known else None
-    said.tokens_out, said.tokens_cached = count_or_none(usage.get("output_tokens")), cached
+    said.tokens_out, said.tokens_cached = recorded_count(usage.get("output_tokens")), cached
 
 
 def _note_result(call: ToolUse, fields: Mapping[str, Any], part: Mapping[str, Any]) -> None:

@@ -16,7 +16,6 @@ from rbank_es.agents.transcripts.transcript_run import (
     ModelMessage,
     ToolUse,
     TranscriptRun,
-    count_or_none,
     decoded,
     seconds_between,
     shortened,
@@ -64,7 +63,7 @@ def withdrawn_turns(lines: Iterable[Line]) -> frozenset[int]:
                 standing.append(count)
                 count += 1
             case "thread_rolled_back":
-                number = count_or_none(payload.get("num_turns")) or 0  # type: ignore[union-attr]
+                number = recorded_count(payload.get("num_turns")) or 0  # type: ignore[union-attr]
                 del standing[len(standing) - min(number, len(standing)) :]
     return frozenset(range(count)) - frozenset(standing)
 
@@ -141,7 +140,7 @@ class _Thread:
             source = payload.get("source")
             self._meta = payload
             self._is_forked = bool(payload.get("forked_from_id")) or (isinstance(source, dict) and "subagent" in source)
-            self._own_from = count_or_none(payload.get("subagent_history_start_ordinal"))
+            self._own_from = recorded_count(payload.get("subagent_history_start_ordinal"))
             self._last = str(line.fields["timestamp"])
         elif self._is_forked and payload.get("id") != self._meta.get("id") and self._turn is None:
             self._copies = True
@@ -150,7 +149,7 @@ class _Thread:
     def _is_copy(self, line: Line) -> bool:
         if not self._is_forked:
             return False
-        ordinal = count_or_none(line.fields.get("ordinal"))
+        ordinal = recorded_count(line.fields.get("ordinal"))
         if self._own_from is not None and ordinal is not None:
             return ordinal < self._own_from
         if self._copies:
@@ -380,7 +379,7 @@ def _note_execution(run: TranscriptRun, id: Any, item: Mapping[str, Any], time: 
     call.is_error = bool(call.exit_code) or item.get("status") in ("failed", "declined")
     lasted = item.get("duration")
     if isinstance(lasted, dict) and (secs := recorded_count(lasted.get("secs"))) is not None:
-        call.duration_s = secs + (count_or_none(lasted.get("nanos")) or 0) / 1e9
+        call.duration_s = secs + (recorded_count(lasted.get("nanos")) or 0) / 1e9
 
 
 def _note_item(run: TranscriptRun, kind: str, item: Mapping[str, Any], time: str) -> None:

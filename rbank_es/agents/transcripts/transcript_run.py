@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from rbank_es.bank.recorded_values import recorded_count
 from rbank_es.limits.transcript_limits import TRANSCRIPT_CONTEXTS, TRANSCRIPT_END_CHARS, TRANSCRIPT_TEXT_CHARS
 
 Ending = Literal["done", "interrupted", "failed", "open"]
@@ -94,8 +95,8 @@ class ModelMessage(msgspec.Struct, kw_only=True):
 
     def use(self, used: Mapping[str, Any], tokens_in: str, tokens_out: str, cached: str) -> None:
         """Note the tokens that it took, under the names that its transcript has for them."""
-        self.tokens_in, self.tokens_out = count_or_none(used.get(tokens_in)), count_or_none(used.get(tokens_out))
-        self.tokens_cached = count_or_none(used.get(cached))
+        self.tokens_in, self.tokens_out = recorded_count(used.get(tokens_in)), recorded_count(used.get(tokens_out))
+        self.tokens_cached = recorded_count(used.get(cached))
 
 
 class TrialReward(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,8 +245,3 @@ def seconds_between(start: str, end: str) -> float:
     with suppress(ValueError, TypeError):
         return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
     return 0.0
-
-
-def count_or_none(value: Any) -> int | None:
-    """Return a value that is a count; None for any other."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
