@@ -13,10 +13,11 @@ import re
 import sysconfig
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import accumulate, islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -241,11 +242,16 @@ def groups(size: int) -> Iterator[list[Event]]:
         yield list(islice(events, size))
 
 
-def make_bank(place: Path, events: int) -> Bank:
-    """Return a bank of `events` events, not synced because it is only read. Its bytes follow from the seed."""
+def make_bank(place: Path, events: int, policies: Mapping[str, Any] | None = None) -> Bank:
+    """Return a bank of `events` events, not synced because it is only read. Its bytes follow from the seed.
+
+    `policies` are tables of those that are set before the first run.
+    """
     entropy = random.Random(SEED)
     clock = iter(range(CLOCK_START_US, 2**62, CLOCK_STEP_US))
     bank = Bank.create(place, entropy=entropy.randbytes, clock=lambda: next(clock), unsafe_no_sync=True)
+    if policies:
+        bank.set_policies(policies)
     corpus, left = Corpus(), events - bank.position
     for group in _grouped(corpus):
         bank.append(group[:left])

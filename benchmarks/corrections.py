@@ -1,5 +1,5 @@
-"""Corrections: a verdict overruled on which a thousand items rest, in a large bank; a bank in which nothing is due; and
-how many paraphrases of rejected lessons come back.
+"""Corrections: a verdict overruled on which a thousand items rest, in a large bank; a bank in which nothing is due; the
+memory of `verify`; and how many paraphrases of rejected lessons come back.
 
 Half of the thousand items have a near duplicate from another run, which supported them: it is born in their place.
 """
@@ -7,13 +7,15 @@ Half of the thousand items have a near duplicate from another run, which support
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from benchmarks.corpus import SEED, Corpus
+from benchmarks.corpus import SEED, Corpus, make_bank
 from benchmarks.long_banks import bank_of, items_of
 from benchmarks.measure import Goal, Row, duration, interleave, timed
 from benchmarks.paraphrases import paraphrases
@@ -21,10 +23,18 @@ from benchmarks.sizes import Sizes
 from rbank_es import Bank, Item
 from rbank_es.data import lights
 from rbank_es.events import MemoriesExtracted, Reliance, RunJudged, RunStarted
+from rbank_es.events.run_events import VerdictValue
 from rbank_es.law import DedupV2, active
 from rbank_es.law.decisions import append_decided
 from rbank_es.law.similar_items import KnownItems
 
+# The command, then the peak memory of its process in KiB. Not `ru_maxrss`, because a child begins with its parent's.
+_VERIFY = """
+import sys
+from rbank_es.cli.shared import main
+main.main(["verify", sys.argv[1]])
+print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
 DESCENDANTS = 1_000
 BATCH = 250
 PARAPHRASES = 1_000
@@ -38,6 +48,7 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     with Bank.open(place / "bank") as bank:
         yield _overruled(bank, sizes)
     yield _nothing_due(place / "bank", sizes)
+    yield from _verified(place, [sizes.events // share for share in (100, 10, 1)])
     yield _come_back()
 
 
@@ -109,6 +120,38 @@ def _nothing_due(place: Path, sizes: Sizes) -> Row:
         Goal("≤", 2, "x its log read"),
         samples.ratio("correct", "read"),
     )
+
+
+def _verified(place: Path, lengths: Sequence[int]) -> Iterator[Row]:
+    """Yield the peak memory of `verify` by length of the log: with nothing due, and with one verdict that is."""
+    peaks: dict[str, list[int]] = {"nothing due": [], "a correction due": []}
+    for length in lengths:
+        log = place / f"log-{length}"
+        with make_bank(log, length) as bank:
+            bank.correct()
+            bank.project()
+            judged = next(each for each in bank.events(after=length // 2) if isinstance(each, RunJudged))
+            verdict: VerdictValue = "failure" if judged.verdict == "success" else "success"
+            human = RunJudged(
+                run=judged.run, purpose="learning", verdict=verdict, judge="j", judge_version="1", kind="human"
+            )
+            peaks["nothing due"].append(_verify_kib(log))
+            bank.append(human)
+            assert bank.state().due
+            peaks["a correction due"].append(_verify_kib(log))
+    for name, found in peaks.items():
+        yield Row(
+            "corrections",
+            f"peak memory of verify, {name}, {' / '.join(f'{length:,}' for length in lengths)} events",
+            " / ".join(f"{peak >> 10} MiB" for peak in found),
+            goal=Goal("≤", 1.2, "x the smallest"),
+            value=found[-1] / found[0],
+        )
+
+
+def _verify_kib(bank: Path) -> int:
+    found = subprocess.run([sys.executable, "-c", _VERIFY, str(bank)], check=True, capture_output=True, text=True)
+    return int(found.stdout.splitlines()[-1])
 
 
 def _come_back() -> Row:

@@ -17,8 +17,9 @@ from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from benchmarks.measure import NONE, Goal, Row
 from rbank_es.events.items import Item
 from rbank_es.law import ItemState
 from rbank_es.policies import Bm25V2, Bm25V3, Filters, RetrievalPolicy
@@ -247,13 +248,17 @@ def lesson_tables() -> Iterator[str]:
         for label, policy in POLICIES.items():
             plain, typo = new_banks(held, policy, half), new_banks(held, policy, half, typo=1)
             yield f"| {name}{part} | {label} | {plain.cells()} | {typo.right / typo.related:.2f} |"
-    unseen = [(read_sets(name)[0], False if name in CHOSEN_BY else None) for name in (*CHOSEN_BY, *UNSEEN, LAST)]
     for label, policy in POLICIES.items():
-        plain, typo = Given(), Given()
-        for held, half in unseen:
-            plain = plain.plus(new_banks(held, policy, half))
-            typo = typo.plus(new_banks(held, policy, half, typo=1))
+        plain, typo = unseen(policy), unseen(policy, typo=1)
         yield f"| all not chosen by | {label} | {plain.cells()} | {typo.right / typo.related:.2f} |"
+
+
+def unseen(policy: RetrievalPolicy, typo: int | None = None) -> Given:
+    """Return the counts over all sets and halves that nothing was chosen by."""
+    total = Given()
+    for name in (*CHOSEN_BY, *UNSEEN, LAST):
+        total = total.plus(new_banks(read_sets(name)[0], policy, False if name in CHOSEN_BY else None, typo))
+    return total
 
 
 def language_table() -> Iterator[str]:
@@ -274,6 +279,34 @@ def template_table() -> Iterator[str]:
     for held in templated():
         ours = " | ".join(f"{first_right(held, POLICIES[label]):.3f}" for label in ("bm25-2", "bm25-3"))
         yield f"| {held.name} | {ours} | {first_right_fts5(held):.3f} |"
+
+
+def rows() -> Iterator[Row]:
+    """Yield the goals of what a new bank of ten lessons is given, of languages, and of questions of one shape."""
+
+    def row(what: str, sign: Literal["≥", "≤"], bound: float, value: float, peer: str = NONE) -> Row:
+        goal = Goal(sign, bound, "of cases")
+        return Row("retrieval", f"new banks, never chosen by: {what}", f"{value:.3f}", peer, goal=goal, value=value)
+
+    before, ours, cautious = (unseen(POLICIES[label]) for label in ("bm25-2", "bm25-3", "bm25-3, cautious"))
+    typo, asked = unseen(POLICIES["bm25-3"], typo=1), ours.related
+    yield row("right lesson", "≥", 0.55, ours.right / asked, f"bm25-2 {before.right / asked:.3f}")
+    yield row("precision", "≥", 0.85, ours.right / ours.given, f"bm25-2 {before.right / before.given:.3f}")
+    yield row("unrelated questions given something", "≤", 0.03, ours.disturbed / ours.unrelated)
+    yield row("near misses", "≤", 0.2, ours.missed / ours.near, f"bm25-2 {before.missed / before.near:.3f}")
+    yield row("cautious: right lesson", "≥", 0.48, cautious.right / asked)
+    yield row("cautious: unrelated questions given something", "≤", 0.01, cautious.disturbed / cautious.unrelated)
+    yield row("cautious: near misses", "≤", 0.1, cautious.missed / cautious.near)
+    yield row("right lesson with one typo, as a share of without", "≥", 0.8, typo.right / ours.right)
+    share = {held.name: measured(held.items, held.cases, POLICIES["bm25-3"]).right for held in read_sets("languages")}
+    for language, right in share.items():
+        if language != "en":
+            bound = 0.65 if language in ("ru", "ko") else 0.8
+            yield row(f"right lesson in {language}, as a share of English", "≥", bound, right / share["en"])
+    for held in templated():
+        if held.name.endswith("written after"):
+            found, fts5 = first_right(held, POLICIES["bm25-3"]), first_right_fts5(held)
+            yield row(f"first hit of {held.name} less FTS5's", "≥", -0.01, found - fts5, f"FTS5 {fts5:.3f}")
 
 
 def main() -> None:

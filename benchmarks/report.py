@@ -65,8 +65,7 @@ HOW = """\
   that run*: they are kept between the runs. *From a pool*: each rollout takes a sandbox that is ready, and the pool at
   once starts another, which takes a processor a second or more.
 - **harness**: both have the same tasks, script, and code that runs in this process. Trials side by side are run by the
-  command, from its start to its end, with a server in this process for a model. `react` needs no sandbox; to start one
-  takes a processor longer than all else of a task, so with `rlm` the processors bound the jobs.
+  command, from its start to its end, with a server in this process for a model and an executor without a sandbox.
 - **sandbox**: a start is the process of Deno, Pyodide, and our prelude, from a filled cache and without a network.
 """
 

@@ -12,20 +12,23 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
+from random import Random
+from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from msgspec.structs import force_setattr
 
-from benchmarks import retrieval_quality
+from benchmarks import recall_sets, retrieval_quality
 from benchmarks.corpus import SEED, Corpus, make_item_bank
 from benchmarks.measure import Goal, Row, collected_as_in_the_command, duration
 from benchmarks.sizes import Sizes
-from rbank_es import Bank
+from rbank_es import Bank, Item
 from rbank_es.bank import READ_MODELS
+from rbank_es.events import Decision, MemoriesConsolidated, MemoriesExtracted
 from rbank_es.policies.words import any_of, query_words
 from rbank_es.projections.memory_index import MEMORY_INDEX
 from rbank_es.projections.read_models import ReadModels, rebuild
@@ -35,6 +38,8 @@ K = 10
 SHARES = (1.0, 0.25, 0.5, 0.99)
 """Positions of searches, as shares of the log: the first is live."""
 POLICIES = ("bm25-1", "bm25-2", "bm25-3")
+SPELLINGS, GROUP_WORDS, TYPOS = 100_000, 10_000, 60
+"""Words that items have, those of one append, and those that are misspelt, by two neighbours exchanged."""
 _BM25 = "SELECT rowid, bm25(items_fts) FROM items_fts WHERE items_fts MATCH ? ORDER BY bm25(items_fts) LIMIT ?"
 # In processes of their own. Without numpy, because a process that searches once must not wait for it.
 _FRESH = """
@@ -96,13 +101,17 @@ def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     queries = Corpus(SEED + 1).queries(max(40, sizes.queries))
     yield _fresh(bank, queries[0], "live", bank.position)
     yield _fresh(bank, queries[0], "half way", bank.position // 2)
-    for label in POLICIES:
-        yield from _searches(bank, queries, label)
+    found = {label: _searched_at(bank, queries, label) for label in POLICIES}
+    for label, searches in found.items():
+        yield from _searches(searches, label)
+    yield _above(found)
+    yield _typo(place / "spellings")
     yield _exact(place, bank, queries)
     yield from _peers(place, bank, queries)
     yield _disk(bank)
     yield _append(place, bank, sizes)
     yield from _many(place, queries, sizes.many_items)
+    yield from recall_sets.rows()
     yield from retrieval_quality.rows()
 
 
@@ -141,9 +150,43 @@ def _searched(bank: Bank, queries: Sequence[str], label: str, position: int) -> 
     return _Searches(*json.loads(found.stdout))
 
 
-def _searches(bank: Bank, queries: Sequence[str], label: str) -> Iterator[Row]:
+def _searched_at(bank: Bank, queries: Sequence[str], label: str) -> list[_Searches]:
+    return [_searched(bank, queries, label, int(bank.position * share)) for share in SHARES]
+
+
+def _above(found: Mapping[str, Sequence[_Searches]]) -> Row:
+    """Return what a search by the default policy takes more than by the one before it."""
+    more = [1e3 * (ours.p50 - before.p50) for ours, before in zip(found["bm25-3"], found["bm25-2"], strict=True)]
+    cells = " / ".join(f"{each:.2f} ms" for each in more)
+    return _row("bm25-3 over bm25-2, live and in the past: p50", cells, Goal("≤", 1, "ms more"), max(more))
+
+
+def _typo(place: Path) -> Row:
+    """Return what a misspelt word takes more than the word as an item has it, among a hundred thousand of them."""
+    random, bank = Random(SEED), Bank.create(place, unsafe_no_sync=True)
+    words = ["".join(random.choices(ascii_lowercase, k=random.randint(5, 10))) for _ in range(SPELLINGS)]
+    for start in range(0, SPELLINGS, GROUP_WORDS):
+        some = words[start : start + GROUP_WORDS]
+        made = [Item.make(" ".join(some[at : at + 8]), " ".join(some[at : at + 40])) for at in range(0, len(some), 40)]
+        heads, texts = tuple(item.head for item in made), tuple(item.text for item in made)
+        extracted = bank.append(MemoriesExtracted(kind="manual", heads=heads, candidates=texts)).events[0]
+        added = tuple(Decision(candidate=number, action="add", item=item.id) for number, item in enumerate(made))
+        bank.append(MemoriesConsolidated(extraction=extracted.id, policy="append-1", decisions=added))
+    asked = random.sample([word for word in words if len(word) > 5], TYPOS)
+    with bank.as_of() as view:
+        right, wrong = (
+            [_times(lambda query: view.search(query, K), [change(word)])[0] for word in asked]
+            for change in (str, lambda word: word[:3] + word[4] + word[3] + word[5:])
+        )
+    bank.close()
+    more = sorted(1e3 * (late - soon) for late, soon in zip(wrong, right, strict=True))
+    what = f"a misspelt word more than the word itself, {SPELLINGS:,} spellings, bm25-3"
+    cells = f"p50 {more[TYPOS // 2]:.1f} ms, p95 {more[int(TYPOS * 0.95)]:.1f} ms"
+    return _row(what, cells, Goal("≤", 5, "ms (p50)"), more[TYPOS // 2])
+
+
+def _searches(found: Sequence[_Searches], label: str) -> Iterator[Row]:
     """Yield what searches by a policy take: each cell is live, then as of the other shares, and the worst counts."""
-    found = [_searched(bank, queries, label, int(bank.position * share)) for share in SHARES]
     what = f"{label}, the best {K} for 14 words, live and as of {', '.join(f'{each:.0%}' for each in SHARES[1:])}"
 
     def row(name: str, of: Callable[[_Searches], float], bound: float) -> Row:

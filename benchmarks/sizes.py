@@ -24,7 +24,6 @@ class Sizes(NamedTuple):
     recording_rounds: int = 25
     latency_rounds: int = 3
     sandbox_rounds: int = 2
-    loop_tasks: int = 200
     items: int = 10_000
     many_items: int = 0
     show_rounds: int = 5
@@ -37,12 +36,12 @@ SHORT = Sizes("short", 100_000, 100, 25, 1_600, 5, 5, 5, 5, 20, 5)
 SMALL = Sizes(
     "small", 20_000, 20, 3, 200, 1, 1, 1, 2, 10, 1,
     start_rounds=3, rerun_rounds=3, recording_rounds=3, latency_rounds=1, sandbox_rounds=1,
-    loop_tasks=120, items=2_000, show_rounds=2, correction_rounds=1, review_banks=1, harness_rounds=1,
+    items=2_000, show_rounds=2, correction_rounds=1, review_banks=1, harness_rounds=1,
 )  # fmt: skip
 """For a look at whether everything runs: its figures say little."""
 FULL = Sizes(
     "full", 1_000_000, 200, 51, 4_000, 9, 5, 3, 9, 40, 5,
     rerun_rounds=25, recording_rounds=101, latency_rounds=9, sandbox_rounds=9,
-    loop_tasks=1_000, items=100_000, many_items=1_000_000, show_rounds=9, correction_rounds=5,
+    items=100_000, many_items=1_000_000, show_rounds=9, correction_rounds=5,
     review_banks=30, harness_rounds=15,
 )  # fmt: skip
