@@ -18,15 +18,12 @@ from msgspec.structs import replace
 from rbank_es.lab.sample_size import ALPHA, SampleSize, sample_size
 from rbank_es.lab.statistics import (
     Estimate,
-    PValue,
     differences,
-    hedges_g,
     holm,
     interval,
     mean_of,
     paired_permutation,
     share_interval,
-    share_larger,
     within,
 )
 from rbank_es.lab.trial_units import TrialKey, Unit, by_unit, unit_number, unit_of
@@ -57,14 +54,11 @@ class Contrast(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ContrastResult(Struct, frozen=True, kw_only=True):
     """The evidence of the repetitions about a contrast.
 
-    paired          always: conditions share orders and random numbers
     condition, baseline  the means of both sides; of an interaction, those of the two differences
     n               units, which are pairs
     left_out        units without a value in one of the conditions
     difference      the mean of the condition less that of the baseline, in the metric's unit, with its interval
     gain            that mean in the direction that is better: below 0, the condition is worse
-    g               the difference in standard deviations between units (Hedges' g)
-    share_better    of the pairs, the share in which the condition is better, a tie as half
     p, p_holm       of the permutation test: by itself, and corrected for all declared contrasts
     size            what so many units can show of the smallest difference that matters, or else of the one seen
     finding         better, worse: p_holm is at most alpha. equal: the interval lies within the smallest difference that
@@ -73,16 +67,13 @@ class ContrastResult(Struct, frozen=True, kw_only=True):
 
     contrast: Contrast
     unit: Unit
-    paired: bool = True
     n: int
     left_out: tuple[int, ...]
     condition: Estimate | None
     baseline: Estimate | None
     difference: Estimate | None
     gain: float | None
-    g: float | None
-    share_better: float | None
-    p: PValue | None
+    p: float | None
     p_holm: float | None = None
     size: SampleSize
     finding: Finding = "too few"
@@ -138,7 +129,7 @@ def contrast_results(
         for contrast in contrasts
     ]
     # A contrast without values counts too, because it was declared.
-    corrected = holm([1.0 if each.p is None else each.p.value for each in measured])
+    corrected = holm([1.0 if each.p is None else each.p for each in measured])
     results = [replace(each, p_holm=p) for each, p in zip(measured, corrected, strict=True)]
     return [replace(each, finding=_finding(each)) for each in results]
 
@@ -158,7 +149,6 @@ def _measured(
     n, difference = len(one), within(interval(differences(one, other)), -most, most)
     side = share_interval if most == 1.0 else interval
     effect = contrast.smallest or (abs(difference.mean) if difference else 0.0)
-    signed = [[sign * value for value in side] for side in (one, other)]
     return ContrastResult(
         contrast=contrast,
         unit=unit,
@@ -168,8 +158,6 @@ def _measured(
         baseline=side(other),
         difference=difference,
         gain=sign * difference.mean if difference else None,
-        g=hedges_g(one, other),
-        share_better=share_larger(*signed) if n else None,
         p=paired_permutation(one, other, contrast.metric) if n else None,
         size=sample_size(n, difference.sd if difference else None, effect, alpha=alpha),
     )

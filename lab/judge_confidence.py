@@ -13,23 +13,15 @@ wrong, on average, and need a loss that is monotone in the threshold. The share 
 from __future__ import annotations
 
 import math
-import random
 import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-# Random halves of the labelled cases on which a threshold of confidence is tried: the mean error settles to 1 %.
-_JUDGE_RESAMPLES = 1_000
-
 DELTA = 0.1
 """The probability that a threshold accepts more errors than it promises."""
-
-SEED = 0
-"""The seed of resampling, so that the same cases give the same report."""
-
 
 _LEAST_LOGARITHM = -700.0
 """The logarithm from which on a float keeps all of its digits: the least such float is e**-708."""
@@ -43,12 +35,10 @@ class Graded(NamedTuple):
 
 
 class Threshold(msgspec.Struct, frozen=True, kw_only=True):
-    """A threshold of confidence for an `alpha`, with its trial on unseen halves of the cases.
+    """A threshold of confidence for an `alpha`.
 
     `confidence` is None where no threshold is good enough. `graded` counts the verdicts with a confidence, `accepted`
     those of them at the threshold or above, of which `wrong` are wrong.
-    Of `resamples` random halves, `found` gave a threshold; on the other halves, `error` is the mean share of wrong ones
-    among the accepted, `exceeded` the share of halves with more than `alpha`, and `coverage` the mean share accepted.
     """
 
     alpha: float
@@ -58,18 +48,10 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
     wrong: int = 0
     needed: int = 0
     """The least number of accepted cases, none of them wrong, that can show it."""
-    resamples: int = 0
-    found: int = 0
-    error: float | None = None
-    exceeded: float | None = None
-    coverage: float | None = None
 
 
-def threshold_for(cases: Iterable[Graded], alpha: float, resamples: int = _JUDGE_RESAMPLES) -> Threshold:
-    """Return the least threshold of confidence for which at most `alpha` of the accepted verdicts are wrong.
-
-    Deterministic: the resamples are drawn from `SEED`.
-    """
+def threshold_for(cases: Iterable[Graded], alpha: float) -> Threshold:
+    """Return the least threshold of confidence for which at most `alpha` of the accepted verdicts are wrong."""
     graded = sorted(cases, key=lambda case: (-case.confidence, case.wrong))
     least = _least(graded, alpha)
     accepted = [case for case in graded if least is not None and case.confidence >= least]
@@ -80,7 +62,6 @@ def threshold_for(cases: Iterable[Graded], alpha: float, resamples: int = _JUDGE
         accepted=len(accepted),
         wrong=sum(case.wrong for case in accepted),
         needed=_needed(alpha),
-        **_resampled(graded, alpha, resamples),
     )
 
 
@@ -120,33 +101,3 @@ def _most_wrong(accepted: int, alpha: float) -> int:
         term *= (accepted - most) / (most + 1) * alpha / (1 - alpha)
         total += term
     return most
-
-
-class _Trial(NamedTuple):
-    accepted: int
-    wrong: int
-    of: int
-
-
-def _resampled(graded: Sequence[Graded], alpha: float, resamples: int) -> dict[str, Any]:
-    """Return how thresholds of random halves do on the other halves."""
-    draw, trials = random.Random(SEED), list[_Trial]()
-    for _ in range(resamples):
-        chosen = set(draw.sample(range(len(graded)), len(graded) // 2))
-        halves = [[case for at, case in enumerate(graded) if (at in chosen) == here] for here in (True, False)]
-        least = _least(halves[0], alpha)
-        if least is not None:
-            accepted = [case for case in halves[1] if case.confidence >= least]
-            trials.append(_Trial(len(accepted), sum(case.wrong for case in accepted), len(halves[1])))
-    errors = [trial.wrong / trial.accepted for trial in trials if trial.accepted]
-    return {
-        "resamples": resamples,
-        "found": len(trials),
-        "error": _mean(errors),
-        "exceeded": _mean([float(error > alpha) for error in errors]),
-        "coverage": _mean([trial.accepted / trial.of for trial in trials if trial.of]),
-    }
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

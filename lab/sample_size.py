@@ -12,7 +12,7 @@ from itertools import count
 
 from msgspec import Struct
 
-from rbank_es.lab.statistics import LEVEL, least_paired_p, special_function, t_quantile
+from rbank_es.lab.statistics import least_paired_p, special_function, t_quantile
 from rbank_es.limits import experiment_limits
 
 ALPHA = 0.05
@@ -25,27 +25,22 @@ POWER = 0.8
 class SampleSize(Struct, frozen=True):
     """The power of n repetitions of each of two conditions, at a level `alpha` divided by the number of contrasts.
 
-    least_p         the smallest p that they can give
     to_reach        repetitions from which p can be small enough at all
     for_power       repetitions that would show `effect` in 80 % of experiments, given the standard deviation seen
-    for_half_width  repetitions whose interval would be as narrow as `effect` to either side
 
     None where it can't be said: without a spread seen, for no effect, beyond 100,000.
     """
 
     n: int
-    least_p: float
     to_reach: int
     effect: float
     for_power: int | None
-    for_half_width: int | None
 
 
 def sample_size(n: int, sd: float | None, effect: float, *, alpha: float = ALPHA) -> SampleSize:
     """Return the power of n repetitions for an effect, with a standard deviation of the differences."""
     powered = None if sd is None else repetitions_for_power(effect, sd, alpha=alpha)
-    narrow = None if sd is None else repetitions_for_half_width(effect, sd)
-    return SampleSize(n, least_paired_p(n), repetitions_to_reach(alpha), effect, powered, narrow)
+    return SampleSize(n, repetitions_to_reach(alpha), effect, powered)
 
 
 def repetitions_to_reach(alpha: float) -> int:
@@ -71,11 +66,6 @@ def repetitions_for_power(effect: float, sd: float, *, alpha: float = ALPHA) -> 
     """
     first = max(2, repetitions_to_reach(alpha))
     return _fewest(lambda n: power_of(n, effect, sd, alpha=alpha) >= POWER, first)
-
-
-def repetitions_for_half_width(half_width: float, sd: float) -> int | None:
-    """Return the fewest values, at least 2, whose t interval is as narrow to either side; None beyond 100,000."""
-    return _fewest(lambda n: t_quantile((1 + LEVEL) / 2, n - 1) * sd / math.sqrt(n) <= half_width, 2)
 
 
 def _fewest(is_enough: Callable[[int], bool], first: int) -> int | None:

@@ -54,18 +54,6 @@ class Estimate(Struct, frozen=True):
     level: float
 
 
-class PValue(Struct, frozen=True):
-    """The two-sided p value of a permutation test.
-
-    `error` is its standard error by sampling, 0 if `exact`. `least` is the smallest p that data of this size can give.
-    """
-
-    value: float
-    error: float
-    least: float
-    exact: bool
-
-
 # ---------------------------------------------------------------- means and intervals
 
 
@@ -180,6 +168,13 @@ def share_welch_interval(first: Sequence[float], second: Sequence[float]) -> Est
     return replace(within(replace(found, low=found.mean - down, high=found.mean + up), -1.0, 1.0) or found, sd=0.0)
 
 
+def differences(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """Return the first value less the second of each pair. Raises ValueError for unequal numbers of values."""
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} values and {len(second)} are no pairs")
+    return [*map(sub, first, second)]
+
+
 # ---------------------------------------------------------------- tests
 
 
@@ -188,41 +183,26 @@ def least_paired_p(n: int) -> float:
     return 2.0 ** (1 - n) if n else 1.0
 
 
-def paired_permutation(first: Sequence[float], second: Sequence[float], key: str) -> PValue:
-    """Test whether the values of pairs differ, by flipping the signs of their differences.
+def paired_permutation(first: Sequence[float], second: Sequence[float], key: str) -> float:
+    """Return the two-sided p value of whether the values of pairs differ, by flipping the signs of their differences.
 
     The hypothesis is that each difference is as likely as its opposite. Exact up to 14 pairs; beyond, 9,999 flips are
     drawn by key. Raises ValueError for unequal numbers of values.
     """
     # Sorted, because flips are drawn in order: the order of pairs must not change a sampled p.
-    pairs, least = sorted(differences(first, second)), least_paired_p(len(first))
+    pairs = sorted(differences(first, second))
     if 2 ** len(pairs) <= EXACT_ARRANGEMENTS:
-        flips = product((1, -1), repeat=len(pairs))
-        return _exact_p(pairs, (map(mul, pairs, signs) for signs in flips), least)
+        extreme, count = _extreme(pairs, (map(mul, pairs, signs) for signs in product((1, -1), repeat=len(pairs))))
+        return extreme / count
     random = Random(key)
     drawn = ([one if random.random() < 0.5 else -one for one in pairs] for _ in range(SAMPLED_ARRANGEMENTS))
-    return _sampled_p(pairs, drawn, least)
+    extreme, count = _extreme(pairs, drawn)
+    # The data themselves count as one more: otherwise p could be 0, and would be too small on average (Phipson and
+    # Smyth, 2010).
+    return (extreme + 1) / (count + 1)
 
 
-Arrangements = Iterable[Iterable[float]]
-
-
-def _exact_p(values: Sequence[float], arrangements: Arrangements, least: float) -> PValue:
-    extreme, count = _extreme(values, arrangements)
-    return PValue(extreme / count, 0.0, least, exact=True)
-
-
-def _sampled_p(values: Sequence[float], arrangements: Arrangements, least: float) -> PValue:
-    """Return the p value by sampled arrangements, with the data themselves counted as one more.
-
-    Otherwise p could be 0, and would be too small on average (Phipson and Smyth, 2010).
-    """
-    extreme, count = _extreme(values, arrangements)
-    p = (extreme + 1) / (count + 1)
-    return PValue(p, math.sqrt(p * (1 - p) / count), max(least, 1 / (count + 1)), exact=False)
-
-
-def _extreme(values: Sequence[float], arrangements: Arrangements) -> tuple[int, int]:
+def _extreme(values: Sequence[float], arrangements: Iterable[Iterable[float]]) -> tuple[int, int]:
     """Count the arrangements whose sum is at least as far from 0 as that of the values, and all arrangements."""
     far = abs(math.fsum(values)) - ROUNDING * math.fsum(map(abs, values))
     found = Counter(abs(math.fsum(each)) >= far for each in arrangements)
@@ -241,50 +221,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[at]))
         corrected[at] = largest
     return corrected
-
-
-# ---------------------------------------------------------------- effect sizes
-
-
-def differences(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """Return the first value less the second of each pair. Raises ValueError for unequal numbers of values."""
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} values and {len(second)} are no pairs")
-    return [*map(sub, first, second)]
-
-
-def hedges_g(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return the difference of the means of pairs in standard deviations between repetitions (Hedges' g).
-
-    The divisor is the standard deviation within the groups: random numbers that both groups share make no effect
-    larger. It is corrected for few repetitions. None of fewer than three pairs, and where neither group has any spread.
-    """
-    if len(first) < 3:
-        return None
-    variance = mean_of([sd_of(group) ** 2 for group in (first, second)])
-    if not variance:
-        return None
-    # Variances of correlated groups are worth fewer degrees of freedom (Cousineau, 2020).
-    freedom = 2 * (len(first) - 1) / (1 + correlation(first, second) ** 2)
-    # Hedges' correction in full; his well-known approximation 1 - 3 / (4 f - 1) is 1 % off for 2 degrees of freedom.
-    correction = math.exp(math.lgamma(freedom / 2) - math.lgamma((freedom - 1) / 2)) / math.sqrt(freedom / 2)
-    return round((mean_of(first) - mean_of(second)) / math.sqrt(variance) * correction, DIGITS)
-
-
-def correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return Pearson's correlation of pairs, -1 to 1; 0 if a side has no spread."""
-    spread = sd_of(first) * sd_of(second) * (len(first) - 1)
-    if not spread:
-        return 0.0
-    one_mean, other_mean = mean_of(first), mean_of(second)
-    products = ((one - one_mean) * (other - other_mean) for one, other in zip(first, second, strict=True))
-    # Rounding may leave it just beyond either end.
-    return max(-1.0, min(1.0, math.fsum(products) / spread))
-
-
-def share_larger(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the share of pairs in which the first value is larger, a tie counted as half."""
-    return mean_of([0.5 if one == other else float(one > other) for one, other in zip(first, second, strict=True)])
 
 
 # ---------------------------------------------------------------- rollouts

@@ -198,7 +198,7 @@ def contrasts_table(result: StudyResult) -> str:
 
 def contrast_rows(pairs: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
     """Return a table of paired differences."""
-    raw = [paired_permutation(*pair, key=name).value for name, pair in pairs.items()]
+    raw = [paired_permutation(*pair, key=name) for name, pair in pairs.items()]
     rows = [
         [name, spread(differences(*pair)), f"{p:.3f}", f"{corrected:.3f}"]
         for (name, pair), p, corrected in zip(pairs.items(), raw, holm(raw), strict=True)

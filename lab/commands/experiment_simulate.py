@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rbank_es.cli.shared.arguments import writable
 from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, Progress, echo, echo_json, echo_table
 from rbank_es.errors import BadInput
 from rbank_es.events.readable_text import count
 from rbank_es.limits import experiment_limits
-from rbank_es.system.files import write_replacing
 
 if TYPE_CHECKING:
     from rbank_es.lab.simulated.study import CellResult, StudyResult
@@ -25,7 +22,7 @@ FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overru
 @command(
     "simulate",
     "rbank-es experiment simulate poisoned-bank --repeat 2 --where bank=dedup --where checks=0",
-    "rbank-es experiment simulate repair --jobs 2 --into repair.json",
+    "rbank-es experiment simulate repair --jobs 2 --json > repair.json",
     "rbank-es experiment simulate repair --repeat 1 --where 'repair=all checked' --json",
 )
 @click.argument("study", type=click.Choice(["poisoned-bank", "repair", "assumptions"]))
@@ -46,13 +43,11 @@ FACTS = ("gain", "hardest", "hurt", "wrong_lessons", "items", "checked", "overru
 @click.option(
     "--where", "wanted", metavar="FACTOR=VALUE", multiple=True, help="Only conditions with this value. May be repeated."
 )
-@click.option("--into", metavar="FILE", help="Also write the results, by repetition, to a new JSON file.")
 def simulate(
     study: str,
     repeat: int | None,
     jobs: int,
     wanted: tuple[str, ...],
-    into: str | None,
     as_json: bool,
 ) -> None:
     """Live a study of the SIMULATED learner, which shows nothing about any language model.
@@ -63,10 +58,6 @@ def simulate(
     """
     from rbank_es.lab.simulated.study_run import run_study, study_named
 
-    # Now, because a study takes minutes, and its results would be lost.
-    target = None if into is None else writable(Path(into))
-    if target is not None and target.exists():
-        raise BadInput(f"{into} exists; choose another file")
     known = study_named(study)
     chosen = [cell.name for cell in known.cells if _fits(cell.factors, wanted)]
     if not chosen:
@@ -74,10 +65,6 @@ def simulate(
         raise BadInput(f"no condition of {study} has {' and '.join(wanted)}; the factors are: {factors}")
     with Progress("simulating") as progress:
         result = run_study(known, repetitions=repeat, only=chosen, jobs=jobs, progress=progress)
-    if target is not None:
-        import msgspec
-
-        write_replacing(target, [msgspec.json.encode(result) + b"\n"])
     if as_json:
         echo_json(result)
     else:

@@ -129,7 +129,7 @@ def _interval(ends: tuple[float, float] | None) -> str:
 
 
 def _print_threshold(found: Threshold) -> None:
-    """Print the threshold of confidence and its trial; nothing if no verdict had a confidence."""
+    """Print the threshold of confidence; nothing if no verdict had a confidence."""
     if not found.graded:
         return
     echo_heading(f"confidence, with at most {percent(found.alpha)} of the accepted verdicts wrong")
@@ -144,6 +144,3 @@ def _print_threshold(found: Threshold) -> None:
     else:
         of = f"{found.accepted} of {found.graded} verdicts, {found.wrong} of them wrong"
         echo(f"confidence_min = {found.confidence:g} accepts {of}")
-    if found.error is not None:
-        tried = f"{found.found} of {found.resamples:,} random halves gave a threshold"
-        echo(f"{tried}; on the other halves it accepted {found.coverage:.2f}, and {found.error:.3f} of that was wrong")

@@ -256,8 +256,7 @@ def settings_of(given: dict[str, Any], source: Source, bank: Bank | None) -> Loo
     chosen = {name: given[name] for name in _CHOSEN}
     if given["iterations"] is not None:
         chosen["iterations"] = given["iterations"]
-    names = ("lm", "sub_lm", "judge_lm", "extractor_lm")
-    models = {name: given[name] for name in names} | ({} if given["lm"] is not None else {"lm": UNNAMED})
+    models = {name: given[name] for name in MODELS} | ({} if given["lm"] is not None else {"lm": UNNAMED})
     return LoopSettings(
         **parse_models(models, given["api_base"], given["lm_args"]),  # type: ignore[arg-type]
         **chosen,
@@ -336,7 +335,10 @@ def _run(
         saved = outside(opened, writable(Path(given["save_mem"]))) if given["save_mem"] is not None else None
         # Opened now, for the same reason: heads that can't be noted must not be missed only after a night.
         heads = heads_file(opened, Path(given["heads"])) if given["heads"] is not None else None
-        _prepare(opened, given)
+        if given["load_mem"] is not None:
+            from rbank_es.exchange import import_paths
+
+            import_paths(opened, [given["load_mem"]])
 
         def ended(result: TaskResult) -> None:
             results.append(result)
@@ -364,13 +366,6 @@ def _run(
             "endings": endings_of(live.ends),
         }
         return facts, unsaved
-
-
-def _prepare(bank: Bank, given: dict[str, Any]) -> None:
-    if given["load_mem"] is not None:
-        from rbank_es.exchange import import_paths
-
-        import_paths(bank, [given["load_mem"]])
 
 
 def _save(bank: Bank, path: Path) -> int:

@@ -171,7 +171,7 @@ ALIKE = {
 """Parameters that are read by the function of another one."""
 WRITTEN = {
     *("whatif --into", "dashboard -o", "demo -o", "run --save-mem", "run --heads", "suite generate --into"),
-    *("experiment simulate --into", "experiment run --into", "suite import --into"),
+    *("experiment run --into", "suite import --into"),
     *("suite script --into", "replay --into", "project --into", "rerun --into", "export -o", "skills --into"),
     "query --parquet",
 }

@@ -69,30 +69,27 @@ def graded(cases: int, error: Callable[[float], float], seed: int = 1) -> list[G
     return [Graded(each, draw.random() < error(each)) for each in confidences]
 
 
-@pytest.mark.slow
-def test_a_threshold_is_found_where_confidence_tells_and_holds_on_unseen_halves() -> None:
-    found = threshold_for(graded(1_000, lambda confidence: 0.02 if confidence >= 0.8 else 0.5), 0.1, resamples=200)
+def test_a_threshold_is_found_where_confidence_tells() -> None:
+    found = threshold_for(graded(1_000, lambda confidence: 0.02 if confidence >= 0.8 else 0.5), 0.1)
     assert found.confidence is not None and 0.75 <= found.confidence <= 0.8 and found.needed == 22
-    assert found.found >= 190 and found.error is not None and found.error <= 0.1
-    assert found.exceeded is not None and found.exceeded <= 0.25
 
 
 @pytest.mark.parametrize(
     "cases", [[], graded(21, lambda _: 0.0), graded(400, lambda _: 0.3)], ids=["none", "few", "bad"]
 )
 def test_no_threshold_is_given_that_the_cases_do_not_show(cases: list[Graded]) -> None:
-    assert threshold_for(cases, 0.1, resamples=10).confidence is None
+    assert threshold_for(cases, 0.1).confidence is None
 
 
 def test_cases_that_all_differ_in_confidence_give_a_threshold_once_there_are_enough() -> None:
     """22 without an error show a share of at most 10 %; of 38 one may be wrong (exact binomial)."""
     right = [Graded(1 - number / 100, False) for number in range(37)]
-    assert threshold_for(right, 0.1, resamples=0).confidence == right[-1].confidence
-    assert threshold_for(right[:22], 0.1, resamples=0).confidence == right[21].confidence
-    assert threshold_for(right[:21], 0.1, resamples=0).confidence is None
+    assert threshold_for(right, 0.1).confidence == right[-1].confidence
+    assert threshold_for(right[:22], 0.1).confidence == right[21].confidence
+    assert threshold_for(right[:21], 0.1).confidence is None
     wrong = Graded(0.5, True)
-    assert threshold_for([*right, wrong], 0.1, resamples=0).confidence == wrong.confidence
-    assert threshold_for([*right[:36], wrong], 0.1, resamples=0).confidence == right[35].confidence
+    assert threshold_for([*right, wrong], 0.1).confidence == wrong.confidence
+    assert threshold_for([*right[:36], wrong], 0.1).confidence == right[35].confidence
 
 
 @pytest.mark.parametrize(("cases", "alpha", "most"), [(1_200, 0.5, 577), (8_000, 0.1, 765), (400, 0.95, 373)])
@@ -100,12 +97,12 @@ def test_of_thousands_of_cases_the_most_wrong_are_still_found(cases: int, alpha:
     """The chance that none of them is wrong is below the least float. `most` is the quantile that scipy gives."""
     for wrong, confidence in ((most, 0.5), (most + 1, None)):
         alike = [Graded(0.5, number < wrong) for number in range(cases)]
-        assert threshold_for(alike, alpha, resamples=0).confidence == confidence
+        assert threshold_for(alike, alpha).confidence == confidence
 
 
 @pytest.mark.parametrize(("alpha", "needed"), [(5e-324, sys.maxsize), (0.9999999999999999, 1)])
 def test_a_share_at_either_end_of_the_floats_has_a_threshold_or_none(alpha: float, needed: int) -> None:
-    found = threshold_for([Graded(0.5, False)] * 100, alpha, resamples=0)
+    found = threshold_for([Graded(0.5, False)] * 100, alpha)
     assert (found.needed, found.confidence) == (needed, 0.5 if needed == 1 else None)
 
 
@@ -121,7 +118,7 @@ def test_of_many_calibrations_at_most_one_in_ten_accepts_more_errors_than_it_pro
         accepted = [error(each) for each in confidences if each >= threshold]
         return sum(accepted) / len(accepted)
 
-    tried = [threshold_for(graded(300, error, seed), 0.1, resamples=0).confidence for seed in range(400)]
+    tried = [threshold_for(graded(300, error, seed), 0.1).confidence for seed in range(400)]
     broken = sum(each is not None and true_error(each) > 0.1 for each in tried) / len(tried)
     print(f"\n{broken:.3f} of {len(tried)} calibrations accept more than 10 % errors")
     assert broken <= 0.1 + 3 * (0.1 * 0.9 / len(tried)) ** 0.5
@@ -129,7 +126,7 @@ def test_of_many_calibrations_at_most_one_in_ten_accepts_more_errors_than_it_pro
 
 def test_the_same_cases_give_the_same_report() -> None:
     cases = graded(100, lambda confidence: 1 - confidence)
-    assert threshold_for(cases, 0.2, resamples=50) == threshold_for(reversed(cases), 0.2, resamples=50)
+    assert threshold_for(cases, 0.2) == threshold_for(reversed(cases), 0.2)
 
 
 def test_a_case_without_a_verdict_is_told_and_counts_in_no_figure() -> None:

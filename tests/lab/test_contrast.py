@@ -106,14 +106,14 @@ def test_rows_become_values_of_trials_and_curves_of_units_in_any_order() -> None
 def test_a_contrast_worked_by_hand() -> None:
     found = result_of(by_repetition(*(0.5 + at / 100 for at in range(6))), by_repetition(*[0.4] * 6))
     assert found.difference is not None and found.p is not None
-    assert found.difference.mean == pytest.approx(0.125) and found.share_better == 1
-    assert found.p.value == found.p_holm == 2 / 64 and found.finding == "better"
+    assert found.difference.mean == pytest.approx(0.125)
+    assert found.p == found.p_holm == 2 / 64 and found.finding == "better"
     assert conclusion(found) == "better by 0.125 (p = 0.031 by Holm's correction, 6 repetitions)"
     worse = contrast_results(
         [MEMORY], {"success": {"memory": by_repetition(*[2.0] * 6), "none": by_repetition(*[1.0] * 6)}},
         less_is_better={"success"},
     )[0]  # fmt: skip
-    assert (worse.finding, worse.gain, worse.share_better) == ("worse", -1, 0)
+    assert (worse.finding, worse.gain) == ("worse", -1)
 
 
 def test_five_repetitions_are_too_few_however_large_the_difference() -> None:
@@ -166,7 +166,7 @@ def test_several_contrasts_are_corrected_as_holm_says() -> None:
         paired_permutation([*values["success"][name].values()], [*values["success"]["a"].values()], "success")
         for name in "bcd"
     ]
-    assert [each.p for each in found] == ps and [each.p_holm for each in found] == holm([p.value for p in ps])
+    assert [each.p for each in found] == ps and [each.p_holm for each in found] == holm(ps)
 
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=1, max_size=7), st.randoms())
@@ -195,6 +195,6 @@ def test_an_interaction_is_the_difference_of_two_differences(units: list[tuple[i
     assert found.difference.mean == pytest.approx(sum(both) / 12 / len(units))
     flips = [abs(sum(sign * each for sign, each in zip(signs, both, strict=True)))
              for signs in product((1, -1), repeat=len(both))]  # fmt: skip
-    assert found.p.value == pytest.approx(sum(each >= abs(sum(both)) for each in flips) / len(flips))
+    assert found.p == pytest.approx(sum(each >= abs(sum(both)) for each in flips) / len(flips))
     ends = [end for end in (found.difference.low, found.difference.high) if end is not None]
     assert all(-2 <= end <= 2 for end in ends) and len(ends) == (0 if len(set(both)) == 1 else 2)

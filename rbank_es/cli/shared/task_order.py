@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rbank_es import limits
+from rbank_es.cli.shared.command_registry import decorated
 from rbank_es.errors import BadInput
 from rbank_es.judging.verdict import NOBODY
 
@@ -15,25 +16,19 @@ if TYPE_CHECKING:
     from rbank_es.loop.curriculum import Curriculum
     from rbank_es.loop.tasks import Task
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-
-def order_options(command: Decorated) -> Decorated:
-    """Add the options of the order of tasks to a command."""
-    for option in (
-        click.option(
-            "--rise", metavar="WON/LAST",
-            help="With a curriculum: go to the next level when so many of the last tasks succeeded. Default: "
-            f"{limits.CURRICULUM_WON}/{limits.CURRICULUM_LAST}.",
-        ),
-        click.option(
-            "--order", type=click.Choice(["given", "curriculum"]), default="given", show_default=True,
-            help="The order of the tasks: curriculum begins with the lowest level, and rises when the last tasks "
-            "succeeded.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
+order_options = decorated(
+    click.option(
+        "--order", type=click.Choice(["given", "curriculum"]), default="given", show_default=True,
+        help="The order of the tasks: curriculum begins with the lowest level, and rises when the last tasks "
+        "succeeded.",
+    ),
+    click.option(
+        "--rise", metavar="WON/LAST",
+        help="With a curriculum: go to the next level when so many of the last tasks succeeded. Default: "
+        f"{limits.CURRICULUM_WON}/{limits.CURRICULUM_LAST}.",
+    ),
+)  # fmt: skip
+"""The options of the order of tasks."""
 
 
 def curriculum_of(given: dict[str, Any], tasks: Sequence[Task]) -> Curriculum | None:
