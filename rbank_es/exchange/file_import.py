@@ -140,7 +140,7 @@ def find_imports(paths: Iterable[str | Path]) -> FoundImports:
     began: dict[Path, str] = {}
     transcripts: set[Path] = set()
     for path in map(Path, paths):
-        inside, refused = _below(path) if _is_directory(path) else ([path], [])
+        inside, refused = files_below(path) if _is_directory(path) else ([path], [])
         found += inside
         failures += refused
     for path in dict.fromkeys(found):
@@ -164,7 +164,7 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-def _below(folder: Path) -> tuple[list[Path], list[BadInput]]:
+def files_below(folder: Path) -> tuple[list[Path], list[BadInput]]:
     """Return the files to import below a directory, sorted by path, and the errors of those that can't be listed."""
     refused: list[OSError] = []
     below = list[Path]()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
 from rbank_es.bank.bank import Bank
 from rbank_es.errors import BadInput
-from rbank_es.exchange.file_import import SUFFIXES, ImportReport, import_paths
+from rbank_es.exchange.file_import import ImportReport, files_below, import_paths
 from rbank_es.system.files import kind_of
 
 _WAIT_S = 60.0
@@ -56,13 +56,8 @@ def follow_paths(
 def states_of(paths: Sequence[Path]) -> Iterator[tuple[Path, tuple[int, int]]]:
     """Yield the regular files of the paths, with size and time of change."""
     for path in paths:
-        below = [Path(place, name) for place, _, names in os.walk(path) for name in names] if path.is_dir() else [path]
-        for file in sorted(below):
-            if path.is_dir() and (file.suffix not in SUFFIXES or file.name.endswith(".meta.json")):
-                continue
-            try:
+        for file in files_below(path)[0] if path.is_dir() else [path]:
+            with suppress(OSError):  # removed meanwhile
                 status = file.lstat()
-            except OSError:
-                continue  # removed meanwhile
-            if kind_of(file) == "a file":
-                yield file, (status.st_size, status.st_mtime_ns)
+                if kind_of(file) == "a file":
+                    yield file, (status.st_size, status.st_mtime_ns)

@@ -91,28 +91,6 @@ def _listed(names: list[str]) -> str:
     return shown if len(names) <= limits.RECORDS_NAMED else f"{shown} and {len(names) - limits.RECORDS_NAMED:,} more"
 
 
-class EventIds(NamedTuple):
-    """The ids of the events that a record tells of."""
-
-    started: str
-    steps: tuple[str, ...]
-    finished: str | None
-    judgment: str | None
-    extractions: tuple[str, ...]
-
-
-def ids_without_mark(fields: dict[str, Any], numbers: Numbers) -> EventIds:
-    """Return the ids that an import gives the events of a record without a mark."""
-    events = _Run("", JsonRecord(1, b"", fields), numbers).unit().events
-    return EventIds(
-        events[0].id,
-        tuple(event.id for event in events if isinstance(event, StepTaken)),
-        next((event.id for event in events if isinstance(event, RunFinished)), None),
-        next((event.id for event in events if isinstance(event, RunJudged)), None),
-        tuple(event.id for event in events if isinstance(event, MemoriesExtracted)),
-    )
-
-
 class RunIdentity(NamedTuple):
     """The identity of the run that a record tells of: its digest, and the run's name and first event that follow.
 

@@ -1,7 +1,6 @@
 """A bank as ReasoningBank memory: a line per run, with the active items that were drawn from it.
 
-A line has the mark of its run (`rbank_es.exchange.record_identity.Mark`), unless it is the very line that the run was
-imported from, which tells the run by itself.
+A line has the mark of its run: `rbank_es.exchange.record_identity.Mark`.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from rbank_es.events import MemoriesExtracted, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.exchange.exported_runs import begun_runs, extra_of
 from rbank_es.exchange.memory_markdown import write_memories
-from rbank_es.exchange.reasoningbank import EventIds, ids_without_mark
-from rbank_es.exchange.record_identity import MARK, Mark, Numbers
+from rbank_es.exchange.record_identity import MARK, Mark
 from rbank_es.law import State
 from rbank_es.law.validity import witnesses_of
 from rbank_es.log.run_reader import RunEvents, run_starts
@@ -34,15 +32,11 @@ def memory_lines(bank: Bank, upto: int, only: str | None) -> Iterator[bytes]:
     state = bank.state(upto)
     drawn = _items_by_run(bank, upto, state)
     judged = _judgments(bank, upto, state)
-    numbers = Numbers()
     found = False
     for run in begun_runs(bank, upto, only, _TYPES):
         found = True
         line = _Line(bank, state, run, drawn.get(run.run, {}), judged.get(run.run))
-        fields = line.fields()
-        if not line.is_told_by(ids_without_mark(fields, numbers)):
-            numbers.take_back()
-            fields[MARK] = msgspec.to_builtins(line.mark())
+        fields = line.fields() | {MARK: msgspec.to_builtins(line.mark())}
         yield json.dumps(fields, ensure_ascii=False).encode() + b"\n"
     if only is not None and not found:
         raise NotInBank(only, upto)
@@ -89,26 +83,16 @@ class _Line(NamedTuple):
 
     def mark(self) -> Mark:
         """Return the ids of the events that the line tells of."""
-        start, ids = self._start(), self._ids()
+        start, end = self._start(), self.run.end
         return Mark(
             bank=start.origin or self.bank.log.bank_id,
             run=self.run.run,
-            started=ids.started,
-            steps=ids.steps,
-            finished=ids.finished,
-            judgment=ids.judgment,
+            started=start.id,
+            steps=tuple(step.id for step in self.run.steps),
+            finished=None if end is None else end.id,
+            judgment=self.judgment,
             extractions={id: tuple(item.id for item in items) for id, items in self.drawn.items()},
         )
-
-    def is_told_by(self, ids: EventIds) -> bool:
-        """Return whether an import of the line gives these very events, and all that was drawn under their ids."""
-        known = self.state.extractions
-        whole = all(id in known and known[id].size == len(self.drawn.get(id, ())) for id in ids.extractions)
-        return whole and ids._replace(extractions=()) == self._ids() and self.drawn.keys() <= set(ids.extractions)
-
-    def _ids(self) -> EventIds:
-        steps, end = tuple(step.id for step in self.run.steps), self.run.end
-        return EventIds(self._start().id, steps, None if end is None else end.id, self.judgment, ())
 
     def _start(self) -> RunStarted:
         start = self.run.started

@@ -97,13 +97,11 @@ class Numbers:
     def __init__(self) -> None:
         self._met: Counter[str] = Counter()
         self._contents: dict[tuple[str, str], int] = {}
-        self._last: tuple[str, tuple[str, str] | None] = ("", None)
 
     def next(self, *key: Any) -> int:
         """Return the number of the next record with this key."""
         text = canonical(key)
         self._met[text] += 1
-        self._last = text, None
         return self._met[text]
 
     def next_unless_equal(self, key: Sequence[Any], content: Any) -> int:
@@ -114,15 +112,7 @@ class Numbers:
         met = canonical(key), canonical(content)
         if met not in self._contents:
             self._contents[met] = self.next(*key)
-            self._last = self._last[0], met
         return self._contents[met]
-
-    def take_back(self) -> None:
-        """Forget the last record that was given a number of its own: it is told by a mark."""
-        text, met = self._last
-        self._met[text] -= 1
-        if met is not None:
-            self._contents.pop(met, None)
 
 
 def name_in_source(fields: Mapping[str, Any]) -> tuple[str, str] | None:
