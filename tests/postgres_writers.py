@@ -14,8 +14,6 @@ from pathlib import Path
 
 from rbank_es.errors import LogUnavailable
 from rbank_es.log.postgres.postgres_engine import ENGINE
-from rbank_es.log.postgres.postgres_server import Server
-from rbank_es.log.rows.acknowledged_head import AcknowledgedHead
 from rbank_es.testing import note
 
 # Forked from a process that has loaded all: a writer begins within milliseconds.
@@ -23,18 +21,10 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])
 
 
-def _write(url: str, number: int, folder: Path, turn: int, *, synced: bool) -> None:
+def _write(url: str, number: int, folder: Path, turn: int) -> None:
     """Append for ever; note what was sent, and what was acknowledged."""
     os.environ["RBANK_CACHE"] = str(folder / "cache")
     os.dup2(os.open(folder / "errors", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
-    if not synced:  # the control: acknowledged before the disk has it, and a log that lost some is written on
-        AcknowledgedHead.require = lambda self, digest_at: None  # type: ignore[method-assign]
-        once = Server.once
-
-        def unsynced(self: Server, statement: str, values: Sequence[object]) -> object:
-            return once(self, statement, [*values[:-2], False, values[-1]] if "append" in statement else values)
-
-        Server.once = unsynced  # type: ignore[method-assign]
     log = None
     while log is None:
         with suppress(LogUnavailable):  # the server restarts
@@ -55,8 +45,8 @@ class Writers:
     They share out some banks, each writing to one.
     """
 
-    def __init__(self, urls: Sequence[str], folder: Path, count: int, *, synced: bool = True) -> None:
-        self._urls, self.folder, self._synced = urls, folder, synced
+    def __init__(self, urls: Sequence[str], folder: Path, count: int) -> None:
+        self._urls, self.folder = urls, folder
         self._turns, self._begun = Counter[int](), Counter[int]()
         self._processes = {number: self._start(number) for number in range(count)}
 
@@ -64,7 +54,7 @@ class Writers:
         self._turns[number] += 100_000
         self._begun[number] = self._acked_bytes(number)
         given = (self._urls[number % len(self._urls)], number, self.folder, self._turns[number])
-        process = _PROCESSES.Process(target=_write, args=given, kwargs={"synced": self._synced}, daemon=True)
+        process = _PROCESSES.Process(target=_write, args=given, daemon=True)
         process.start()
         return process
 

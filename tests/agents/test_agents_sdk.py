@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 
 from rbank_es import Bank
 from rbank_es.agents.agents_sdk import BankProcessor
-from tests.models.openai_server import Answers, calling, hanging, openai_server, streamed
+from tests.models.openai_server import Answers, calling, hanging, openai_server
 
 QUESTION = "Which lamps are lit?"
 LESSON = ("Look at every lamp", "Which lamps are lit: look at every lamp before you say which lamps are lit.")
@@ -42,13 +42,6 @@ def look(lamp: str) -> str:
 
 async def runner(agent: Any, config: Any, **more: Any) -> Any:
     return (await Runner.run(agent, QUESTION, run_config=config, **more)).final_output
-
-
-async def streamer(agent: Any, config: Any, **more: Any) -> Any:
-    result = Runner.run_streamed(agent, QUESTION, run_config=config, **more)
-    async for _ in result.stream_events():
-        pass
-    return result.final_output
 
 
 def ran(
@@ -90,12 +83,6 @@ def test_a_trace_is_a_run_from_its_recall_to_its_verdict(bank: Bank) -> None:
     [first, second] = bank.events(types=["lm_called"])
     assert (first.model, second.tokens_in, second.tokens_out, second.tokens_cached) == ("stub", 10, 2, 4)
     assert "The hall's." in second.response and QUESTION in first.request and first.duration_s
-
-
-def test_a_streamed_run_is_recorded_too(bank: Bank) -> None:
-    answer, _ = ran([streamed("The ", "hall's.")], BankProcessor(bank), streamer)
-    [row] = bank.runs().rows
-    assert (row.outcome, bank.run(row.run).answer, row.lm_calls) == ("submitted", answer, 1)
 
 
 def test_the_output_of_a_tool_is_the_answer_where_the_run_stops_at_it(bank: Bank) -> None:

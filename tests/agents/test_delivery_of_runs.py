@@ -11,7 +11,6 @@ import pytest
 from rbank_es import Bank
 from rbank_es.answers.runs import RunRow
 from rbank_es.bank.agent_run import AgentRun, Lessons
-from rbank_es.errors import BadInput
 from rbank_es.events import LmCalled, MemoriesRead
 from rbank_es.law import usage
 from tests.policies.proven_rank import PROVEN
@@ -58,11 +57,6 @@ def test_lessons_in_a_prompt_were_sent(bank: Bank, agent: Callable[[Any], Agent]
     for form in forms:
         row, unsent = row_of(bank, agent(form))
         assert (row.recall_sent, unsent) == (True, ())
-
-
-def test_of_a_run_without_recorded_calls_nobody_knows_what_was_sent(bank: Bank) -> None:
-    row, unsent = row_of(bank, lambda run, lessons: None)
-    assert (row.recall_sent, unsent) == (None, None)
 
 
 @pytest.mark.parametrize("agent", [asking, calling])
@@ -127,18 +121,6 @@ def test_where_nothing_is_known_nothing_is_said(bank: Bank) -> None:
         run.call(request="x")
         run.finish()
     assert bank.run(run.id).run.recall_sent is None
-
-
-def test_a_client_is_wrapped_only_while_the_run_goes_on(bank: Bank) -> None:
-    """A wrapped one goes on to answer, and its calls are of no run."""
-    with bank.record(TASK) as run:
-        ask = run.wrap(lambda words: "x")
-        run.finish()
-    with pytest.raises(BadInput, match="wrap: the run .* has ended"):
-        run.wrap(lambda words: "x")
-    assert ask("late") == "x" and bank.run(run.id).run.lm_calls is None
-    [late] = bank.events(types=("lm_called",))
-    assert getattr(late, "run", "") is None
 
 
 def ask_in_child(ask: Callable[[str], str], words: str) -> None:

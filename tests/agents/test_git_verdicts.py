@@ -8,7 +8,6 @@ import random
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -93,31 +92,6 @@ def standing(bank: Bank, run: str) -> tuple[str, str]:
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path / "repository")
-
-
-@pytest.mark.slow
-def test_runs_that_landed_again_cost_no_pass_of_the_log_each(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    passes = []
-    for number in (1, 8):
-        works = [repository.work() for _ in range(number)]
-        with bank_of_runs({work: [work] for work in works}) as bank:
-            repository.git("revert", "--no-edit", *reversed(works))
-            learn_from_git(bank, repository.place)
-            repository.git("revert", "--no-edit", f"HEAD~{number}..HEAD")
-            read, count = type(bank.log).read, [0]
-
-            def counted(*given: Any, read: Any = read, count: list[int] = count, **named: Any) -> Any:
-                count[0] += 1
-                return read(*given, **named)
-
-            with monkeypatch.context() as patch:
-                patch.setattr(type(bank.log), "read", counted)
-                made = learn_from_git(bank, repository.place)
-            assert len(made.rows) == number and {row.verdict for row in made.rows} == {"success"}
-            passes += count
-    assert passes[0] == passes[1]
 
 
 RANGE = "checkout -b feature; WORK; work; checkout main; commit; "

@@ -88,22 +88,9 @@ def test_an_event_of_every_host_is_understood_with_and_without_a_byte_order_mark
     assert event.cwd == "/srv/shop" and event.session and read_event(b"\xef\xbb\xbf" + data) == event
 
 
-def test_a_failed_tool_is_told_from_one_that_worked() -> None:
-    failed = read_event(json.dumps(sample("claude-code/PostToolUseFailure")).encode()).facts
-    worked = read_event(json.dumps(sample("codex/PostToolUse")).encode()).facts
-    assert failed["failed"] and failed["result"].startswith("Exit code 1") and failed["ms"] == 702
-    assert not worked["failed"] and worked["call"] == "call_1" and '"pytest -q"' in worked["arguments"]
-
-
 def test_half_a_character_in_a_prompt_takes_no_lesson_away(bank: Path) -> None:
     assert LESSON.title in hooked(sample("claude-code/UserPromptSubmit") | {"prompt": f"{PROMPT} \ud83c"}, bank)
     assert not notes(bank)
-
-
-def test_the_answer_has_the_form_of_the_sample(bank: Path) -> None:
-    answer = json.loads(respond(json.dumps(prompt()).encode(), str(bank), HookClock(60, lambda: None)))
-    form = json.loads((SAMPLES / "hooks" / "answer-context.json").read_bytes())
-    assert answer.keys() == form.keys() and answer["hookSpecificOutput"].keys() == form["hookSpecificOutput"].keys()
 
 
 def test_what_fits_nothing_is_answered_with_nothing_and_spooled(bank: Path) -> None:
@@ -153,24 +140,6 @@ def test_any_json_is_an_event_or_is_refused_in_one_way(event: dict[str, Any]) ->
         read_event(json.dumps(event).encode())
     except UnreadableEvent as error:
         assert "\n" not in str(error)
-
-
-@pytest.mark.slow
-def test_twenty_at_once_are_all_answered_and_spooled_whole(bank: Path) -> None:
-    started = [
-        start_hook(json.dumps(prompt(f"session {number}")).encode(), "--bank", str(bank)) for number in range(20)
-    ]
-    answers = [process.communicate(timeout=120) for process in started]
-    assert all(LESSON.id in out.decode() and not err for out, err in answers)
-    assert {process.returncode for process in started} == {0}
-    lines = spool(bank).waiting()
-    assert len(lines.lines) == 40 and not lines.unreadable
-
-
-def test_a_hook_that_is_too_late_gives_nothing_and_notes_it(bank: Path) -> None:
-    process = start_hook(json.dumps(prompt()).encode(), "--bank", str(bank), time_s=0.0)
-    out, err = process.communicate(timeout=60)
-    assert (out, err, process.returncode) == (b"", b"", 0)
 
 
 def test_a_hook_whose_input_never_ends_ends_by_itself_and_counts_as_late(bank: Path) -> None:
@@ -246,12 +215,6 @@ def test_a_spool_that_others_may_have_prepared_is_not_written_and_doctor_says_so
     assert told.name == "spool" and str(kept.folder) in told.detail
 
 
-def test_what_is_behind_the_size_of_a_file_is_told(bank: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hooked(prompt(), bank)
-    monkeypatch.setattr(limits, "SPOOL_FILE_BYTES", 400)
-    assert spool(bank).waiting().unreadable == 2  # a line that is cut there, and the rest
-
-
 def test_whoever_is_late_does_nothing(bank: Path) -> None:
     """Either the answer or the clock acts, never both."""
     ended = threading.Event()
@@ -291,11 +254,6 @@ FAULTS = {"damaged": _damage, "missing": shutil.rmtree, "foreign": _foreign, "wi
 def test_a_bank_that_cannot_be_used_gives_nothing_and_the_reason_is_noted(bank: Path, fault: str) -> None:
     FAULTS[fault](bank)
     assert hooked(prompt(), bank) == "" and len(notes(bank)) == 1
-
-
-def test_a_locked_bank_is_searched_all_the_same(bank: Path) -> None:
-    with Bank.open(bank) as opened, opened.log.exclusive("loop"):
-        assert hooked(prompt(), bank)
 
 
 def test_nothing_is_written_to_the_bank_or_its_cache(bank: Path) -> None:

@@ -165,18 +165,6 @@ def test_doctor_counts_the_lessons_of_the_bank_and_warns_of_an_empty_one(home: P
     assert full["ok"] and "1 active lesson" in full["detail"] and not full["fix"]
 
 
-def test_doctor_says_that_nothing_fitted_the_last_prompt_with_the_figures(home: Path, repository: Path) -> None:
-    bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
-    with Bank.open(bank) as opened:
-        teach(opened, LESSON)
-    assert not hooked(prompt(repository) | {"prompt": "Translate the page of the discount into Danish for our shop."})
-    check = checked(home, repository, "last run")
-    assert check["ok"] and "Nothing fitted the last prompt: the best match " in check["detail"]
-    assert " is the least" in check["detail"]
-    assert not hooked(prompt(repository, "t") | {"prompt": "Translate everything."})
-    assert "no lesson shares a word" in checked(home, repository, "last run")["detail"]
-
-
 def test_doctor_counts_late_prompts_though_the_spool_was_taken_in(home: Path, repository: Path) -> None:
     bank = Path(command(home, repository, "install", "claude-code", "--project", "--yes")["bank"])
     with Bank.open(bank) as opened:

@@ -22,7 +22,7 @@ from rbank_es.agents.host_settings import (
     without_hooks,
 )
 from rbank_es.errors import BadInput, CannotWrite
-from tests.agents.hook_banks import SAMPLES, live_in
+from tests.agents.hook_banks import live_in
 
 OTHER = {"hooks": [{"type": "command", "command": "say done", "timeout": 5}]}
 VALUES: dict[str, Any] = {
@@ -110,17 +110,6 @@ def test_any_settings_keep_their_bytes_around_ours(values: dict[str, Any], hooks
     made = with_hooks(text, "claude-code", "x")
     assert hooked_events(made, "x").keys() == EVENTS["claude-code"].keys()
     assert without_hooks(made, "x") == text or not values and not hooks
-
-
-def test_the_sample_after_an_older_install_gives_the_one_before_to_the_byte() -> None:
-    before, after = ((SAMPLES / "settings" / f"claude-{name}.json").read_text() for name in ("before", "after"))
-    assert without_hooks(after, "x") == before
-    assert with_hooks(after, "codex", "x").count("rbank-es") == after.count("rbank-es") + 1
-
-
-def test_the_sample_of_codex_has_our_hooks_already() -> None:
-    text = (SAMPLES / "settings" / "codex-hooks.json").read_text()
-    assert hooked_events(text, "x").keys() >= {"UserPromptSubmit", "Stop", "SessionEnd"}
 
 
 BROKEN = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -147,13 +147,3 @@ def test_whatever_leaves_the_agent_ends_its_run(
     assert (row.outcome, row.error_code, row.verdict) == ("failed", code, None)
     [end] = bank.events(types=["run_finished"])
     assert code == "interrupted" or str(raised.value)[:20] in end.error
-
-
-def test_a_paused_run_whose_thread_goes_elsewhere_ends_unfinished(bank: Bank) -> None:
-    model = ScriptedChat(calling(lamp="hall"), AIMessage("The hall's."))
-    pause = HumanInTheLoopMiddleware(interrupt_on={"look": True})
-    agent = create_agent(model, [look], middleware=[pause, BankMiddleware(bank)], checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "1"}}
-    paused = invoke(agent, config=config)
-    invoke(agent, config=config)
-    assert bank.run(paused["rbank_run"]).run.error_code == "unfinished"

@@ -58,14 +58,6 @@ def test_a_run_is_recalled_for_reported_and_explained(bank: Bank, tools: BankToo
     assert bank.check(retrievals=True).retrievals.checked >= 1  # type: ignore[union-attr]
 
 
-def test_what_an_agent_reports_of_itself_is_outranked_by_what_happened(bank: Bank, tools: BankTools) -> None:
-    """Tests, checks that are sure, and people stand above it, whatever comes first."""
-    run = begun(tools)
-    tools.call("report", {"run": run, "outcome": "success", "evidence": "I am sure"})
-    bank.overrule(run, "failure", reason="two lamps are missing", by="me")
-    assert bank.run(run).run.verdict == "failure"
-
-
 def test_reading_counts_as_a_use_where_a_run_reads(bank: Bank, tools: BankTools) -> None:
     [item] = bank.items().rows
     tools.call("get", {"ids": [item.id]})

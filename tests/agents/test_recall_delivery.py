@@ -40,12 +40,6 @@ def test_what_is_not_known_is_null() -> None:
     assert delivery.sent is None
 
 
-def test_each_lesson_counts_and_any_later_request_will_do() -> None:
-    texts = {"a": "first lesson", "b": "second lesson"}
-    assert sent_of(message("first lesson"), message("second lesson"), texts=texts) == (True, ())
-    assert sent_of(message("first lesson"), message("other"), texts=texts) == (False, ("b",))
-
-
 # ---------------------------------------------------------------- the law
 
 words = st.text(alphabet='ab"\\/nu\n\r\té0d8😀 ', max_size=8)

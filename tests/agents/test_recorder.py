@@ -291,54 +291,6 @@ def test_async_with_records_a_run_and_a_cancelled_one() -> None:
         assert end_of(bank, done).answer == "hall" and end_of(bank, cancelled).error_code == "interrupted"
 
 
-def test_two_recorders_and_another_writer_side_by_side(tmp_path: Path) -> None:
-    """Each recall is of the bank as it was just before it, whoever else writes."""
-    with bank_of_lamps(tmp_path / "bank") as bank, Bank.open(tmp_path / "bank") as other:
-        stop = threading.Event()
-
-        def write() -> None:
-            while not stop.wait(0.002):
-                other.append(NoteLogged(note={"n": 1}))  # type: ignore[arg-type]
-
-        writer = threading.Thread(target=write)
-        writer.start()
-        with bank.record(TASK) as one, other.record(TASK) as two:
-            texts = {one.recall().text, two.recall().text}
-            one.finish("a")
-            two.finish("b")
-        stop.set()
-        writer.join()
-        assert len(texts) == 1
-        assert {end_of(bank, one).answer, end_of(bank, two).answer} == {"a", "b"}
-        checked = bank.check(retrievals=True).retrievals
-        assert checked is not None and checked.checked == 4
-
-
-def _forked(place: str) -> None:
-    with Bank.open(place) as bank, bank.record(TASK) as run:
-        child = os.fork()
-        if not child:
-            refused = 0
-            for act in (lambda: run.tool("t"), run.finish, run.recall):
-                try:
-                    act()
-                except BadInput as error:
-                    refused += "is recorded by the process that made it" in str(error)
-            # The child leaves the `with` as any code would, and records a run of its own.
-            with Bank.open(place) as own, own.record("a child's") as mine:
-                mine.finish("x" * refused)
-            raise SystemExit
-        os.waitpid(child, 0)
-        run.finish("parent")
-
-
-def test_a_forked_child_leaves_the_run_to_its_parent(tmp_path: Path) -> None:
-    Bank.create(tmp_path / "bank").close()
-    assert alone(_forked, str(tmp_path / "bank")) == 0
-    with Bank.open(tmp_path / "bank") as bank:
-        assert {row.task: bank.run(row.run).answer for row in bank.runs().rows} == {TASK: "parent", "a child's": "xxx"}
-
-
 # ---------------------------------------------------------------- writers that are gone
 
 

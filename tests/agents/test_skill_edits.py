@@ -62,19 +62,6 @@ def test_a_reworded_lesson_stays_reworded_and_is_marked_once_the_bank_has_it_no_
     assert line_of(ROUNDING) not in text
 
 
-def test_a_removed_heading_stays_out_and_a_moved_lesson_is_still_the_banks(bank: Bank, skill: Path) -> None:
-    edit(skill, "# Lessons: shop\n", "# How we do it\n")
-    edit(skill, line_of(ROUNDING) + "\n", "")
-    skill.write_text(skill.read_text() + line_of(ROUNDING) + "\n")
-    place = synced(bank, skill)
-    text = skill.read_text()
-    assert "# How we do it" in text and "# Lessons: shop" not in text
-    assert not place.taken_out and text.count(line_of(ROUNDING)) == 1
-    bank.reject(ROUNDING.id, because="wrong")
-    synced(bank, skill)
-    assert ROUNDING.id not in skill.read_text()
-
-
 def test_front_matter_of_a_person_replaces_ours_and_stays_valid(bank: Bank, skill: Path) -> None:
     lines = skill.read_text().splitlines()
     lines[2] = 'description: "Money in our shop."'
@@ -85,19 +72,6 @@ def test_front_matter_of_a_person_replaces_ours_and_stays_valid(bank: Bank, skil
     assert skill.read_text().splitlines()[:5] == [*lines[:4], "---"]
     assert not any(own.offered for own in place.own)
     check_skill(skill)
-
-
-def test_a_skill_without_lessons_keeps_a_persons_words_and_says_whose_they_are(bank: Bank, skill: Path) -> None:
-    edit(skill, line_of(ROUNDING) + "\n", line_of(ROUNDING) + "\n- Ask Ann about francs.\n")
-    for item in (ROUNDING, RECEIPTS, TWICE):
-        bank.reject(item.id, because="wrong")
-    synced(bank, skill)
-    assert "- Ask Ann about francs." in skill.read_text() and "A person's own words" in skill.read_text()
-    assert not list(lines_with_ids(exported(skill.parents[1])))
-    check_skill(skill)
-    edit(skill, "- Ask Ann about francs.\n", "")
-    synced(bank, skill)
-    assert not skill.parent.exists()
 
 
 def test_line_ends_of_another_system_and_a_byte_order_mark_are_no_edits(bank: Bank, skill: Path) -> None:
@@ -137,18 +111,6 @@ def test_words_that_somebody_rejected_are_not_adopted_and_stay_a_persons(bank: B
     [own] = place.own
     assert own.adopted_as is None and "rejected" in own.because
     assert "- Round half up. Not banker's rounding.\n" in skill.read_text()
-
-
-def test_a_person_may_edit_the_block_of_an_instruction_file(bank: Bank, tmp_path: Path) -> None:
-    file = tmp_path / "CLAUDE.md"
-    file.write_text("# Ours\n")
-    write_skills(bank, file, form="agents-md")
-    edit(file, line_of(ROUNDING), line_of(ROUNDING) + "\n- Ask Ann about francs.")
-    bank.reject(ROUNDING.id, because="wrong")
-    [place] = sync_skills(bank, file).places
-    assert [own.words for own in place.own] == ["Ask Ann about francs."]
-    text = file.read_text()
-    assert "- Ask Ann about francs.\n" in text and ROUNDING.id not in text and text.startswith("# Ours\n")
 
 
 def test_the_command_shows_a_persons_words_and_adopts_them(tmp_path: Path) -> None:

@@ -114,38 +114,6 @@ def test_any_number_of_lessons_stays_within_what_hosts_list(tmp_path: Path, coun
         assert {f"{item.title}. {item.content}" for item in made} <= whole
 
 
-@pytest.mark.slow
-def test_a_lesson_more_changes_few_files(tmp_path: Path) -> None:
-    made = lessons(160, domain="shop", size=60)
-    with bank_of(made[:60]) as bank:
-        write_skills(bank, tmp_path)
-        changed = []
-        for number, item in enumerate(made[60:]):
-            learn(bank, [item], f"more-{number}")
-            [place] = sync_skills(bank, tmp_path).places
-            changed.append(sum(file.change != "same" for file in place.files))
-        assert len(list(tmp_path.glob("rbank-*"))) > 6
-        assert max(changed) <= 6 and sum(changed) / len(changed) < 2
-
-
-def test_one_domain_holds_no_lesson_of_another(tmp_path: Path) -> None:
-    other = Item.make("Warm the oven", "To 200 degrees.", "success", domain="kitchen")
-    with bank_of([ROUNDING, other]) as bank:
-        write_skills(bank, tmp_path, domain="kitchen")
-        write_skills(bank, tmp_path, domain="shop")
-        assert set(exported(tmp_path)) == {"rbank-kitchen/SKILL.md", "rbank-shop/SKILL.md"}
-        bank.reject(other.id, because="wrong")
-        sync_skills(bank, tmp_path)
-        assert set(exported(tmp_path)) == {"rbank-shop/SKILL.md"}
-
-
-def test_items_for_judges_are_no_lessons(tmp_path: Path) -> None:
-    principle = Item.make("Judge by rows", "Not by prose.", "principle")
-    with bank_of([ROUNDING, principle]) as bank:
-        write_skills(bank, tmp_path)
-        assert [id for id, _ in lines_with_ids(exported(tmp_path))] == [ROUNDING.id]
-
-
 def test_a_killed_synchronisation_leaves_nothing_that_passes_for_a_persons_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rbank_es import Bank, Item, limits
+from rbank_es import Bank, limits
 from rbank_es.agents.spool import Spool
 from rbank_es.agents.spool_intake import take_spool_in
-from rbank_es.agents.spooled_turns import turns_of
 from rbank_es.events import Event, MemoriesRetrieved, RunFinished, RunJudged, RunStarted, ToolCalled, type_of
-from tests.agents.hook_banks import LESSON, PROMPT, environment, hooked, live_in, sample, spool, taught, teach
+from tests.agents.hook_banks import LESSON, PROMPT, environment, hooked, live_in, sample, spool, taught
 from tests.agents.transcripts.sessions import Turn, codex_lines, time_of, write
 from tests.cli_runner import run
 
@@ -87,13 +84,6 @@ def test_the_same_twice_adds_nothing_and_a_crash_in_between_neither(
         assert taken.turns == 2 and opened.position == position + taken.appended
         runs = [event.run for event in events(opened) if isinstance(event, RunStarted)]
         assert len(runs) == len(set(runs)) == 2
-
-
-def test_an_old_turn_that_never_ended_was_interrupted(bank: Path) -> None:
-    hooked(sample("claude-code/UserPromptSubmit"), bank)
-    (open_turn,) = turns_of(spool(bank).look(), time.time())
-    (old_turn,) = turns_of(spool(bank).look(), time.time() + 100_000)
-    assert (open_turn.ending, old_turn.ending) == ("open", "interrupted")
 
 
 def test_two_hosts_that_tell_the_same_give_one_run(bank: Path) -> None:
@@ -190,38 +180,6 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("data", HOSTILE)
-def test_a_hostile_spool_is_taken_in_or_left_out_and_ends(bank: Path, data: bytes) -> None:
-    hooked(sample("claude-code/Stop"), bank)
-    (spool(bank).folder / "spool.jsonl").write_bytes(data)
-    with Bank.open(bank) as opened:
-        take_spool_in(opened)
-        assert spool(bank).look() == []
-        opened.check(decisions=True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["missing", "of another release"])
-def test_a_correction_makes_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path, fault: str) -> None:
-    other = Item.make("Fix the rounding of a discount early", "Round each line.")
-    with Bank.open(bank) as opened:
-        teach(opened, other)
-        models = opened.read_models().path
-    if fault == "missing":
-        models.unlink()
-    else:
-        with closing(sqlite3.connect(models)) as connection:
-            connection.execute("PRAGMA application_id = 1")
-    assert not hooked(sample("claude-code/UserPromptSubmit"), bank)
-    run("reject", str(bank), LESSON.id, "--because", "wrong", cwd=tmp_path, env=environment())
-    assert other.id in hooked(sample("claude-code/UserPromptSubmit") | {"session_id": "another"}, bank)
-
-
-def test_a_fork_has_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path) -> None:
-    run("fork", str(bank), "./trial", cwd=tmp_path, env=environment())
-    assert LESSON.id in hooked(sample("claude-code/UserPromptSubmit"), tmp_path / "trial")
-
-
 def test_import_and_learn_take_the_spool_in_and_dry_runs_do_not(bank: Path, tmp_path: Path) -> None:
     turn(bank)
     transcript = claude_transcript(tmp_path / "another.jsonl", "")
@@ -276,13 +234,6 @@ def test_every_act_of_a_person_takes_the_spool_in_before_and_leaves_models_that_
         assert opened.position == position
     hooked(sample("claude-code/UserPromptSubmit") | {"session_id": "another"}, bank)
     assert [line["kind"] for line in spool(bank).look()] == ["prompt", "recall"]
-
-
-def test_skills_that_are_brought_up_to_date_leave_read_models_that_a_hook_can_use(bank: Path, tmp_path: Path) -> None:
-    turn(bank)
-    said = run("skills", str(bank), "--sync", cwd=tmp_path, env=environment())
-    assert "took in 1 turn that hooks saw" in said.err
-    assert hooked(sample("codex/UserPromptSubmit"), bank)
 
 
 def test_a_turn_that_its_user_took_back_is_left_out_of_the_spool_too(bank: Path, tmp_path: Path) -> None:

@@ -147,22 +147,6 @@ def test_an_asynchronous_client_is_recorded_in_the_same_way(bank: Bank, calls: M
     assert [call.attempt for call in recorded(bank)] == [1, 2, 1, 1]
 
 
-def test_threads_share_one_wrapped_client(bank: Bank, calls: ModelCalls) -> None:
-    """Each call is recorded once, with its own answer."""
-    with openai_server(lambda body: "re " + body["messages"][0]["content"]) as server:
-        client = wrapped(client_of(server), calls)
-
-        def one(number: int) -> str:
-            ask: list[Any] = [{"role": "user", "content": f"n{number}"}]
-            return str(client.chat.completions.create(model="stub", messages=ask).choices[0].message.content)
-
-        with ThreadPoolExecutor(4) as pool:
-            assert list(pool.map(one, range(20))) == [f"re n{number}" for number in range(20)]
-    pairs = [(json.loads(str(c.request))["messages"], json.loads(str(c.response))) for c in recorded(bank)]
-    assert len(pairs) == 20
-    assert all(r["choices"][0]["message"]["content"] == "re " + q[0]["content"] for q, r in pairs)
-
-
 def test_what_calls_no_model_is_passed_on_unrecorded(bank: Bank, calls: ModelCalls) -> None:
     """Lists, embeddings, uploads."""
     seen: list[str] = []
@@ -368,25 +352,6 @@ def test_an_exception_is_recorded_and_raised_again(
         SystemExit: "interrupted",
     }
     assert call.error_code == codes[type(error)] and KEY not in str(call.error) and call.response is None
-
-
-def test_a_function_that_never_returns_holds_up_nobody(bank: Bank, calls: ModelCalls) -> None:
-    """The wrapper adds no bound to it; other calls, and the end of the run, go on."""
-    begun, hangs = threading.Event(), threading.Event()
-
-    def hang(prompt: str) -> None:
-        begun.set()
-        hangs.wait(60)
-
-    thread = threading.Thread(target=wrapped(hang, calls), args=("x",), daemon=True)
-    thread.start()
-    assert begun.wait(60)
-    assert wrapped(lambda prompt: "y", calls)("x") == "y"
-    calls.close()
-    assert len(recorded(bank)) == 1
-    hangs.set()
-    thread.join(60)
-    assert [call.run for call in recorded(bank)] == ["r1", "r1"]
 
 
 # ---------------------------------------------------------------- dspy

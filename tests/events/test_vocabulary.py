@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rbank_es.events as vocabulary
-from rbank_es.errors import BadEvent, UnknownEvent
+from rbank_es.errors import UnknownEvent
 from rbank_es.events import Candidate, Event, Text, type_of
 from rbank_es.events.codec import (
     CLASSES,
@@ -36,7 +36,6 @@ from rbank_es.events.codec import (
     version_of,
 )
 from rbank_es.events.event import Ref, Salt
-from rbank_es.events.json_input import parse_event
 from rbank_es.log import lines as line_format
 from rbank_es.log.groups import as_read, prepare
 from tests.effort import examples
@@ -322,9 +321,3 @@ def test_threads_make_decoders_one_after_the_other(monkeypatch: pytest.MonkeyPat
     finally:
         decoder_of.cache_clear()
     assert most == 1
-
-
-def test_an_error_repeats_eighty_characters_of_an_unknown_type() -> None:
-    with pytest.raises(BadEvent) as refused:
-        parse_event(b'{"type": "%s"}' % (b"x" * 300))
-    assert str(refused.value).count("x" * 80) == 1 and "x" * 81 not in str(refused.value)

@@ -8,18 +8,11 @@ import pytest
 
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import RunBounds
-from rbank_es.executors.executor import EXECUTORS, RunLimits, executor_class
+from rbank_es.executors.executor import RunLimits, executor_class
 from rbank_es.executors.run_step import EXAMPLE_ANSWER, EXAMPLE_QUERY, RunStep
 from rbank_es.executors.submission import Submission, submitted_fields
 from rbank_es.executors.told_words import told_by_steps
 from rbank_es.sandbox.step_outcome import SubmissionRefused
-from tests.sandbox.sandboxes import require_dspy
-
-
-@pytest.mark.parametrize("name", EXECUTORS.names())
-def test_every_executor_is_found_by_its_name(name: str) -> None:
-    require_dspy()
-    assert executor_class(name).__name__.lower() == name
 
 
 def test_another_name_is_refused_with_those_that_there_are() -> None:

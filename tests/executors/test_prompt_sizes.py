@@ -49,14 +49,6 @@ def first_prompt(executor: str, task: str, manual: ToolManual = "short") -> str:
     return turns.prompt(0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("task", [FIRST, SECOND])
-@pytest.mark.parametrize("executor", WHOLE_CHARS)
-def test_the_first_prompt_is_at_most_58_percent_of_what_it_was(executor: str, task: str) -> None:
-    whole_chars = WHOLE_CHARS[executor] + len(TASKS[task].question)
-    assert len(first_prompt(executor, task)) <= SHARE_MOST * whole_chars
-
-
 def test_the_first_prompt_with_native_tools_is_no_longer_than_that() -> None:
     """Its tools are schemas, which take more characters than lines do."""
     assert len(first_prompt("tools", FIRST)) <= SHARE_MOST * (WHOLE_CHARS["react"] + len(TASKS[FIRST].question))

@@ -58,10 +58,6 @@ class TestReact(SectionReplies):
         told = str(made.steps[0].output)
         assert "`next_tool_args` is not a JSON object" in told and "ydantic" not in told and "http" not in told
 
-    @pytest.mark.parametrize("name", ["SUBMIT", "submit", "`Submit`"])
-    def test_submit_may_be_written_in_any_case(self, tmp_path: Path, name: str) -> None:
-        assert self.setting(tmp_path, call(name, {"answer": "Three."})).run(self.name).answer == "Three."
-
     @pytest.mark.parametrize("arguments", ["rock", "[1, 2]", "null", "{'word'", '{"word": "rock"', "7"])
     def test_arguments_that_are_no_object_cost_a_step_at_most(self, tmp_path: Path, arguments: str) -> None:
         said = rendered({"next_thought": "t", "next_tool_name": "find", "next_tool_args": arguments})

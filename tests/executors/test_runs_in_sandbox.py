@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,15 +9,14 @@ from typing import Any
 import pytest
 
 from rbank_es.limits import STEP_TIME_S
-from rbank_es.sandbox.session import SandboxSettings, Session
+from rbank_es.sandbox.session import Session
 from tests.sandbox.fake_deno import fake
-from tests.sandbox.sandboxes import limited, require_dspy, runtime, sandbox, standing_in
+from tests.sandbox.sandboxes import limited, require_dspy, sandbox
 
 require_dspy()
-from rbank_es.executors.executor import executor_class  # noqa: E402
 from rbank_es.sandbox.interpreter import Sandbox  # noqa: E402
 from tests.executors.contract import comparable  # noqa: E402
-from tests.executors.runs import TASK, Setting, answer, code  # noqa: E402
+from tests.executors.runs import TASK, Setting, code  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
@@ -103,14 +100,6 @@ def test_what_code_does_costs_a_step_and_no_variable(name: str, tmp_path: Path) 
     assert max(len(step.output) for step in result.steps) < 60_000
 
 
-@pytest.mark.slow
-def test_an_answer_alone_is_a_submission(name: str, tmp_path: Path) -> None:
-    """It was an error of the code: SUBMIT asked for all three."""
-    for number, given in enumerate(("'Three.'", "answer='Three.', sparql=None, evidence=None")):
-        result = Setting(tmp_path / f"bank-{number}", [code(f"SUBMIT({given})")]).run(name, in_sandbox())
-        assert (result.outcome, result.answer, result.sparql, result.evidence) == ("submitted", "Three.", "", {})
-
-
 def test_a_submission_that_is_no_json_is_typed_too(name: str, tmp_path: Path) -> None:
     odd = "{'set': {1, 2}, 'nan': float('nan'), 'bytes': b'x', 'object': print, 'big': 2**70, 'none': None}"
     made = Setting(tmp_path / "bank", [code(f"SUBMIT(answer={odd}, sparql=b'S', evidence={odd})")])
@@ -139,32 +128,6 @@ def test_a_step_without_end_costs_the_session_and_the_run_goes_on(tmp_path: Path
     assert "All variables are gone" in made.turns.prompt(2) and result.outcome == "submitted"
 
 
-@pytest.mark.slow
-def test_inputs_are_there_again_after_a_lost_session(tmp_path: Path) -> None:
-    box = sandbox()
-
-    def kill(_: object) -> str:
-        assert box.session is not None
-        os.kill(box.session.pid, signal.SIGKILL)
-        return code("print(1)")
-
-    made = Setting(tmp_path / "bank", [code("print(question[:5])"), kill, code("print(question[:5])"), SUBMITS])
-    result = made.run("scratchpad", lambda: box)
-    assert [step.fault for step in result.steps] == [None, "died", None, None]
-    assert result.steps[2].output.strip() == "Which" and result.outcome == "submitted"
-
-
-@pytest.mark.slow
-def test_a_sandbox_that_is_lost_too_often_fails_the_run_with_its_steps(name: str, tmp_path: Path) -> None:
-    box = standing_in(tmp_path / "place", settings=SandboxSettings(restarts=1))
-    waits = in_time(box, "import time; time.sleep(100)", 0.5)
-    made = Setting(tmp_path / "bank", [code("outcome['value'] = 'seen'"), *[waits] * 3])
-    result = made.run(name, lambda: box)
-    assert (result.outcome, result.error_code) == ("failed", "sandbox_exhausted")
-    assert [step.fault for step in result.steps] == [None, "timeout", "timeout"] and len(made.steps) == 3
-    assert "took too long and was stopped (the limit is 0.5 s)" in str(made.end.error)
-
-
 def test_a_sandbox_that_does_not_start_again_fails_the_run_with_its_steps(name: str, tmp_path: Path) -> None:
     runtime = fake(tmp_path)
     box = Sandbox(take_session=lambda settings: Session(runtime))
@@ -177,14 +140,6 @@ def test_a_sandbox_that_does_not_start_again_fails_the_run_with_its_steps(name: 
     result = made.run(name, lambda: box)
     assert (result.outcome, result.error_code) == ("failed", "broken") and "does not start" in str(made.end.error)
     assert [step.fault for step in result.steps] == [None, "died", "no_sandbox"] and len(made.steps) == 3
-
-
-@pytest.mark.slow
-def test_without_a_place_to_run_code_each_run_starts_a_sandbox(tmp_path: Path) -> None:
-    runtime()  # sees to it that the cache is filled
-    made = Setting(tmp_path / "bank", [code("import sys; print(sys.platform)"), answer("Two.")])
-    result = made.run(executor_class("rlm")(), iterations=1)
-    assert (result.outcome, result.steps[0].output.strip()) == ("forced_at_limit", "emscripten")
 
 
 @pytest.mark.slow

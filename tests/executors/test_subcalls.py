@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 
 from rbank_es import limits
-from rbank_es.executors.executor import RunLimits
 from rbank_es.executors.sub_calls import SubCalls
-
-
-def test_a_run_has_12_steps_and_25_sub_calls_unless_told_otherwise() -> None:
-    assert (RunLimits().iterations, RunLimits().subcalls) == (12, 25)
 
 
 def test_no_more_than_allowed_are_made_from_any_number_of_threads() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import BadInput, BankExists, LogCorruption
-from rbank_es.log import Ancestor, Erasing, lines
+from rbank_es.log import Erasing, lines
 from rbank_es.log.file import related_banks
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.file.segments import segment_path
@@ -40,28 +40,6 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def names(log: FileLog) -> list[Path]:
     return sorted(log.directory.glob("*.jsonl"))
-
-
-def test_nothing_that_either_log_does_writes_through_a_shared_file(log: FileLog, tmp_path: Path) -> None:
-    """Appends, rolls, healing, erasures, `verify` after a failed sync: the other's bytes and permissions stay."""
-    with log.fork(log.position(), str(tmp_path / "fork")) as fork:
-        for one, other in ((fork, log), (log, fork)):
-            before = contents(other.directory)
-            modes = {path: path.stat().st_mode for path in names(other)}
-            for number in range(9):
-                one.append([note(f"more {number} " + "y" * 300)])
-            with names(one)[-1].open("ab") as file:
-                file.write(b'{"type":"note_logged","seq"')
-            one.close()
-            with pytest.warns(Warning, match="was interrupted"):
-                one.append([note("healed")])
-            (one.directory / "FAILED").write_text("a sync failed")
-            assert one.verify().cleared
-            one.erase(Erasing(words=(SECRET,)))
-            one.verify()
-            assert contents(other.directory) == before
-            assert {path: path.stat().st_mode for path in names(other)} == modes
-            other.verify()
 
 
 def test_a_place_is_noted_although_another_process_removes_the_empty_folder(
@@ -253,21 +231,6 @@ def test_the_line_that_closes_a_segment_names_its_last_event_and_its_head(log: F
         path.write_bytes(rest + wrong)
         with pytest.raises(LogCorruption, match="doesn't fit the lines before it"), FileLog.open(log.directory) as bad:
             bad.verify()
-
-
-def test_a_parent_that_only_reads_can_be_forked(log: FileLog, tmp_path: Path) -> None:
-    """A directory without permission to write, and without a lock file."""
-    log.close()
-    (log.directory / "lock").unlink()
-    before = contents(log.directory)
-    log.directory.chmod(0o500)
-    try:
-        with FileLog.open(log.directory) as parent, parent.fork(12, str(tmp_path / "fork")) as fork:
-            assert fork.verify().events == 13 and fork.ancestors() == (Ancestor(parent.bank_id, 12),)
-            fork.append([note("on")])
-    finally:
-        log.directory.chmod(0o700)
-    assert contents(log.directory) == before and not (log.directory / "lock").exists()
 
 
 def test_files_of_others_are_copied_and_not_shared(

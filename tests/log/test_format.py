@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.errors import BadEvent
-from rbank_es.events import ContextBuilt, Event, MemoriesConsolidated, MemoriesExtracted, NoteLogged, RunStarted
+from rbank_es.events import ContextBuilt, Event, MemoriesExtracted, NoteLogged, RunStarted
 from rbank_es.events.codec import CLASSES, TYPES, facts_of, texts_of
 from rbank_es.events.items import Item
 from rbank_es.log import Erasing, lines
@@ -104,11 +103,6 @@ def test_the_reader_has_at_most_forty_lines() -> None:
     assert len(READER.read_text().splitlines()) <= 40
 
 
-def test_an_empty_log(log: FileLog) -> None:
-    """The head of an empty log is position 0 and 32 zero bytes."""
-    assert agree(log) == ["0:" + "0" * 64]
-
-
 @pytest.mark.slow
 def test_every_event_type_before_and_after_erasure(tmp_path: Path) -> None:
     """Both readers agree on every type; after every erasure, on the same heads at the positions before."""
@@ -121,15 +115,6 @@ def test_every_event_type_before_and_after_erasure(tmp_path: Path) -> None:
     after = agree(teller.log)
     assert after[: len(before)] == before
     assert len(list((tmp_path / "bank").glob("*.jsonl"))) > 3
-
-
-def test_long_texts_are_handles(log: FileLog) -> None:
-    """A head depends on a long text through its handle, in a field and in an array."""
-    long = "a line of a long text\n" * 500
-    log.append([NoteLogged(note=long), extraction("short", long), NoteLogged(note=long)])
-    log.append([ContextBuilt(run="r", chars=5, texts=("a", long, "c"))])
-    assert sum(line.startswith(lines.TEXT) for line in stored(log)) == 2  # the words once, the item once
-    agree(log)
 
 
 def stored(log: FileLog) -> list[bytes]:
@@ -147,30 +132,6 @@ def test_erasing_a_text_that_was_stored_apart(log: FileLog) -> None:
     assert agree(log)[: len(before)] == before
     assert not any(secret[:20].encode() in line for line in stored(log))
     assert any(line.startswith(lines.TEXT_ERASED) for line in stored(log))
-
-
-@pytest.mark.slow
-def test_erasing_again_what_is_left(log: FileLog) -> None:
-    """Lines with some texts erased lose the others too, and heads hold."""
-    log.append([extraction("one", "two", "three"), RunStarted(run="r", task="a task", extra='{"a":[1,"]"]}')])
-    before = agree(log)
-    for paths in (((1, "candidates.1"), (2, "task")), ((1, "candidates.0"),), ((1, "candidates.2"), (2, "extra"))):
-        log.erase(Erasing(paths=paths))
-        assert agree(log)[: len(before)] == before
-    assert sum(b'"salt":{},' in line for line in stored(log)) == 2
-
-
-@pytest.mark.slow
-def test_a_log_of_many_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The chain goes on from segment to segment, and erasure rewrites only what it must."""
-    monkeypatch.setattr(limits, "SEGMENT_BYTES", 4_000)
-    with FileLog.create(tmp_path / "bank", unsafe_no_sync=True) as log:
-        for number in range(30):
-            log.append([NoteLogged(note=f"note number {number} " + "x" * (number * 90)), RunStarted(run=f"r{number}")])
-        before = agree(log)
-        assert len(list(log.directory.glob("*.jsonl"))) > 5
-        log.erase(Erasing(words=("note number 7 ",)))
-        assert agree(log)[: len(before)] == before
 
 
 def test_the_sample_bank() -> None:
@@ -222,21 +183,6 @@ def test_any_text(notes: list[str], layers: list[tuple[str, str]], erased: set[i
 
 
 @pytest.mark.slow
-def test_an_interrupted_append_is_not_there(log: FileLog) -> None:
-    """Bytes behind the last whole group change neither reader's head, wherever the group was cut."""
-    log.append([NoteLogged(note="whole")])
-    whole, size = heads_of(log), max(log.directory.glob("*.jsonl")).stat().st_size
-    log.append([NoteLogged(note="x" * 3000), extraction("a"), NoteLogged(note="last")])
-    path = max(log.directory.glob("*.jsonl"))
-    data = path.read_bytes()
-    log.close()
-    for cut in (size + 1, size + 1500, size + 3300, data.rindex(b'{"type":"note_logged"'), len(data) - 1):
-        path.write_bytes(data[:cut])
-        with FileLog.open(log.directory) as again:
-            assert agree(again) == whole
-
-
-@pytest.mark.slow
 def test_the_reader_sees_damage_in_a_closed_segment(log: FileLog) -> None:
     """A flipped bit anywhere in a closed segment is an error for the reader, as it is for this package."""
     log.append([NoteLogged(note="something to erase"), extraction("a", "b")])
@@ -277,15 +223,6 @@ def test_the_first_salt_in_a_line_is_the_event_s(log: FileLog) -> None:
         log.append([event])
 
 
-def test_empty_arrays_are_left_out(log: FileLog) -> None:
-    """An array of texts with no element leaves no byte in the line, and so no unit."""
-    log.append([MemoriesExtracted(kind="manual"), MemoriesConsolidated(extraction="e", policy="append-1")])
-    first, second = log.lines()
-    assert b"candidates" not in first and b"reason" not in first
-    assert b"salt" not in second and b"decisions" not in second
-    agree(log)
-
-
 # ---------------------------------------------------------------- what the document shows
 
 
@@ -320,12 +257,3 @@ def test_what_is_escaped_and_what_is_not(log: FileLog) -> None:
     escaped = "".join(named.get(character, f"\\u{ord(character):04x}") for character in controls)
     (line,) = log.lines()
     assert f'"note":"{escaped}\\"\\\\{plain}","more"'.encode() in line
-
-
-def test_a_line_is_json_with_fields_in_order(log: FileLog) -> None:
-    """The envelope opens and closes a line; between, facts and then texts in the order of the schema."""
-    log.append([RunStarted(run="r", model="m", task="t", occurred_at="2026-01-31T12:00:00.000000Z")])
-    (line,) = log.lines()
-    order = ["type", "seq", "at", "id", "v", "occurred_at", "run", "model", "salt", "task", "more", "dur", "crc"]
-    assert list(json.loads(line)) == order
-    assert b": " not in line and b", " not in line

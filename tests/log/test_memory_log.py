@@ -104,21 +104,6 @@ def test_derived_files_go_with_the_log() -> None:
     assert not directory.exists()
 
 
-def test_a_filled_bank_is_there_whole_or_not_at_all() -> None:
-    """While `fill` runs nobody finds the bank, and if it raises there is none."""
-
-    def refused(bank: Bank) -> None:
-        bank.append(note("x"))
-        with pytest.raises(BankNotFound):
-            Bank.open("memory:filled")
-        raise BadInput("no")
-
-    with pytest.raises(BadInput):
-        Bank.create("memory:filled", fill=refused)
-    with Bank.create("memory:filled", fill=lambda bank: bank.append(note("x"))) as bank:
-        assert bank.position == 3 == Bank.open("memory:filled").position
-
-
 def test_a_copy_has_a_name_in_memory_or_none() -> None:
     """A copy can be given a free name, and no other place."""
     log = MemoryLog(MemoryStore("ab" * 16))
@@ -131,18 +116,6 @@ def test_a_copy_has_a_name_in_memory_or_none() -> None:
         log.copy(1, "./directory")
     with pytest.raises(LogCorruption):
         log.copy(2)
-
-
-def test_a_copy_of_a_bank_in_memory_is_kept_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And comes back: the same id, lines and head."""
-    monkeypatch.chdir(tmp_path)
-    bank = Bank.create("memory:")
-    bank.append(note("word " * 1_000))
-    with bank.copy(into="./kept") as kept, kept.copy(into="memory:back") as back:
-        for each in (kept, back):
-            assert (each.id, each.head(), list(each.log.lines())) == (bank.id, bank.head(), list(bank.log.lines()))
-        with pytest.raises(BankExists):
-            bank.copy(into="./kept")
 
 
 @pytest.mark.slow

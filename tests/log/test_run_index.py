@@ -75,24 +75,6 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def test_another_process_finds_the_index_and_checks_no_line_of_other_runs(
-    log: FileLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    of_run(log, "r3")
-    log.close()
-    assert len(files(log)) > 3
-    built: list[str] = []
-    extend = run_index.SegmentRuns.extend
-    monkeypatch.setattr(
-        run_index.SegmentRuns,
-        "extend",
-        lambda self, fd, segment, end, seed: (built.append(segment.name), extend(self, fd, segment, end, seed)),
-    )
-    with FileLog.open(log.directory) as later:
-        assert of_run(later, "r3") == truth(later, "r3")
-    assert built == []
-
-
 def test_rare_types_are_read_by_the_index_where_there_is_one(
     log: FileLog, decoded: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,6 @@ from rbank_es.events import (
     MemoriesRetrieved,
     RunFinished,
     RunStarted,
-    StepTaken,
 )
 from rbank_es.log.run_reader import Gift, read_run
 
@@ -39,14 +38,6 @@ def test_a_gift_has_the_way_and_the_hit_of_the_first_time(bank: Bank) -> None:
     first, second = read_run(bank.log, "r").given
     assert first == Gift(item="a", way="injected", seq=5, hit=Hit(id="a", rank=1, score=2.0))
     assert second == Gift(item="n", way="read", seq=7)
-
-
-def test_a_run_that_goes_on_has_no_end_and_all_its_events_are_of_its_execution(bank: Bank) -> None:
-    bank.append([RunStarted(run="r"), StepTaken(run="r", index=1), StepTaken(run="other", index=1)])
-    run = read_run(bank.log, "r")
-    assert run.end is None
-    assert run.execution == run.events
-    assert read_run(bank.log, "nobody").execution == ()
 
 
 def test_what_was_not_read_is_never_taken_for_absent(bank: Bank) -> None:

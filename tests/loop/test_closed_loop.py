@@ -68,15 +68,6 @@ def is_done(bank: Bank, settings: LoopSettings) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("executor", ["scratchpad", "rlm"])
-def test_a_run_says_that_its_prompts_had_the_items_of_its_context(tmp_path: Path, executor: str) -> None:
-    """The first run is given none, so it says nothing."""
-    with quick(tmp_path / "bank") as bank:
-        looped(bank, scripted(tmp_path, executor=executor))
-        assert [end.recall_sent for end in of_type(bank, RunFinished)] == [None, True]
-
-
-@pytest.mark.slow
 def test_what_a_failure_taught_reaches_the_next_task(tmp_path: Path) -> None:
     """The first task fails and teaches a guardrail; the second gets it in its context, and succeeds."""
     with quick(tmp_path / "bank") as bank:
@@ -86,6 +77,7 @@ def test_what_a_failure_taught_reaches_the_next_task(tmp_path: Path) -> None:
         [guardrail] = first.added
         contexts = of_type(bank, ContextBuilt)
         assert contexts[0].items == () and contexts[1].items == (guardrail,)
+        assert [end.recall_sent for end in of_type(bank, RunFinished)] == [None, True]
         assert learnt(bank)["A tower's height is not the light's"] == ("failure", 1)
         assert learnt(bank)["Ask for the focal height of a light by its name"] == ("success", 1)
         bank.check(retrievals=True)
@@ -219,21 +211,6 @@ def test_each_executor_runs_in_the_same_loop(tmp_path: Path, executor: str) -> N
         assert result.added and of_type(bank, RunStarted)[0].executor == executor
 
 
-@pytest.mark.slow
-def test_nothing_is_learnt_where_the_judge_fails(tmp_path: Path) -> None:
-    """Its model gives no reply: no verdict, no extraction; the loop goes on, and says so."""
-    broken = SCRIPT.replace(
-        'fields = { success = false, reason = "That is the height of the building." }',
-        'error = "timeout"\n[[task.judge]]\nerror = "timeout"\n[[task.judge]]\nerror = "timeout"',
-    ).replace('expects = ["Use lt:focalHeight for heights"]', "")
-    with quick(tmp_path / "bank") as bank:
-        first, second = looped(bank, scripted(tmp_path, broken))
-        assert first.verdict is None and first.scored == "failure" and first.candidates == 0
-        assert any("no verdict" in note for note in first.notes)
-        assert second.verdict == "success" and second.added
-        assert {run for event in of_type(bank, MemoriesExtracted) for run in event.runs} == {second.run}
-
-
 # ---------------------------------------------------------------- not twice
 
 
@@ -265,14 +242,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, list[object], 
 
 
 GROUPS = 22
-"""Groups of the loop of these tests; a test says so if that is no longer true."""
-
-
-@pytest.mark.slow
-def test_the_loop_of_these_tests_has_as_many_groups_as_they_cut_it_at(
-    whole: tuple[int, list[object], dict[str, object], list[object]],
-) -> None:
-    assert whole[0] == GROUPS
+"""Groups of the loop of these tests."""
 
 
 QUICK = {("killed", 1), ("killed", 7), ("killed", 13), ("killed", GROUPS - 1), ("interrupted", 8), ("interrupted", 12)}
@@ -295,6 +265,7 @@ def test_a_loop_that_is_resumed_leaves_the_bank_that_it_would_have_left(
     with quick(place) as bank, pytest.raises(error):  # type: ignore[arg-type]
         looped(cut_off(bank, after, error, dead=dead), settings)
     with Bank.open(place) as bank:
+        assert whole[0] == GROUPS
         bank.check()
         results = looped(bank, settings)
         bank.check(retrievals=True)
@@ -399,19 +370,6 @@ def test_one_loop_at_a_time_under_the_same_settings(tmp_path: Path) -> None:
     with quick(tmp_path / "bank") as bank:
         looped(bank, settings, TASKS[:1], on_task=on_task)
     assert refusals == [3]
-
-
-def test_no_key_gets_into_the_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not from the environment, though the model says it."""
-    secret = "verysecretvalue-0123456789"
-    monkeypatch.setenv("OPENAI_API_KEY", secret)
-    leaky = SCRIPT.replace("That is the height of the building.", f"The key is {secret}.")
-    with quick(tmp_path / "bank") as bank:
-        looped(bank, scripted(tmp_path, leaky))
-        assert of_type(bank, LmCalled)
-    for path in (tmp_path / "bank").rglob("*"):
-        if path.is_file():
-            assert secret.encode() not in path.read_bytes(), path
 
 
 def test_the_agents_process_gets_no_commit_where_the_code_is_no_checkout(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
-from rbank_es.events import JudgmentOverruled, RunJudged, RunStarted
+from rbank_es.events import JudgmentOverruled, RunStarted
 from rbank_es.events.run_events import TaskChoice, VerdictValue
 from rbank_es.loop.curriculum import Curriculum, CurriculumPlace, TaskOutcome, departures
 from rbank_es.loop.tasks import Task
@@ -199,13 +199,3 @@ def test_what_was_begun_keeps_its_order_though_a_verdict_on_it_changed(tmp_path:
         more = [*TASKS, Task(id="t5", question="What is 5?", level=3)]
         # Without that failure, level 1 would be mastered, and what is left of it come last.
         assert run(bank, tmp_path, more) == [*EXPECTED[:4], "t4", "t5"]
-
-
-def test_the_right_answer_raises_no_level(tmp_path: Path) -> None:
-    """Scores are for measurement only: an order by them would leak them into what is learned."""
-    require_dspy()
-    right = [Task(id=task.id, question=task.question, level=task.level, answer="45 metres") for task in TASKS]
-    with quick(tmp_path / "bank") as bank:
-        assert run(bank, tmp_path, right) == EXPECTED
-        judged = [event for event in bank.events(types={"run_judged"}) if isinstance(event, RunJudged)]
-        assert {(each.purpose, each.verdict) for each in judged} >= {("learning", "success")}

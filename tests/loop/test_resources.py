@@ -12,8 +12,6 @@ from rbank_es.bank import Bank
 from rbank_es.errors import LoopStopped, SandboxUnavailable
 from rbank_es.events import LmCalled, RunJudged, RunStarted
 from rbank_es.loop import run_closed_loop
-from rbank_es.loop.resources import LoopResources
-from rbank_es.loop.rollouts import side_by_side
 from tests.loop.loops import TASKS, local, looped, quick, scripted, source
 from tests.loop.test_closed_loop import of_type
 from tests.loop.test_matts import SCRIPT as ROLLOUTS
@@ -61,14 +59,6 @@ def test_no_more_sandboxes_are_begun_than_there_are_runs_to_come(tmp_path: Path,
         run_closed_loop(TASKS, bank, settings, source(), again=True)
         run_closed_loop(TASKS[:1], bank, scripted(tmp_path, ROLLOUTS, rollouts=3), source())
         assert needed == [1, 1, 2, 3]
-
-
-def test_rollouts_share_the_sandboxes_of_their_loop(tmp_path: Path, needed: list[int | None]) -> None:
-    """Also where all of them ask for one at once."""
-    settings = scripted(tmp_path, rollouts=3)
-    with quick(tmp_path / "bank") as bank, LoopResources(bank, settings) as resources:
-        side_by_side(bank, [lambda _, n=n: resources.executor(n) and None for n in range(3)])
-    assert needed == [None]
 
 
 def test_a_loop_that_gets_no_sandbox_stops_with_the_reason_and_what_to_do(

@@ -83,11 +83,6 @@ def test_what_can_not_be_chosen_is_refused() -> None:
         LoopSettings(lm=LM, rollouts=0)
 
 
-def test_models_by_role() -> None:
-    other = LmChoice(model="openai/other")
-    assert LoopSettings(lm=LM, judge_lm=other).choices == {"agent": LM, "judge": other}
-
-
 @pytest.mark.parametrize(
     "choice",
     [

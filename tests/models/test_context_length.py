@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled
-from rbank_es.models.context_length import TokenEstimates, length_in, room_for_reply, says_too_long
+from rbank_es.models.context_length import TokenEstimates, length_in, room_for_reply
 from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.recorded_model import RecordedModel
 from rbank_es.system.token_estimate import estimated_tokens
@@ -91,14 +91,6 @@ def test_a_refusal_of_what_is_too_long_is_known_whoever_serves_and_calls(
     assert (caught.value.code, event.error_code) == ("context_too_long", "context_too_long")
     if client.startswith("openai/"):
         assert lms.calls.context_tokens == ({"openai/small": 8_192} if REFUSALS[name][1] else {})
-
-
-@pytest.mark.parametrize(
-    ("status", "said"),
-    [(400, "temperature is too high"), (429, "the context window is busy"), (401, "context length"), (None, "n_ctx 3")],
-)
-def test_other_refusals_are_none(status: int | None, said: str) -> None:
-    assert not says_too_long(status, said)
 
 
 @given(st.text(), st.integers(1, 10**7))

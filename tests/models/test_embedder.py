@@ -15,7 +15,6 @@ from rbank_es.models.embedder import Embedder, SearchVectors, missing_vectors
 from rbank_es.models.embedding_endpoint import KEY_VARIABLE, EmbeddingChoice, EmbeddingEndpoint
 from rbank_es.policies import Bm25V2, HybridV1
 from tests.cli_runner import run
-from tests.effort import one_in
 from tests.loop.test_closed_loop import of_type
 from tests.models.embedding_server import EmbeddingServer, embedding_server
 from tests.models.openai_server import failing, refused, unauthorized
@@ -140,20 +139,3 @@ def test_embed_says_what_failed_and_exits_with_1(tmp_path: Path, bank: Bank) -> 
         assert "5 texts without a vector" in failed.err and KEY_VARIABLE in failed.err
         assert "k-0123" not in failed.err + failed.out
         assert run(*asked, "--json", cwd=tmp_path, code=1, env=key).json["error"]["code"] == "wrong_key"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    one_in(
-        4,
-        [
-            (("--model", "m"), "--base-url"),
-            (("--model", "m", "--base-url", "ftp://x"), "must be a URL"),
-            (("--model", "", "--base-url", "http://localhost/v1"), "names no model"),
-            (("--model", "m", "--base-url", "http://localhost/v1", "--timeout", "0"), "time limit"),
-        ],
-    ),
-)
-def test_embed_refuses_what_cannot_be(tmp_path: Path, bank: Bank, arguments: tuple[str, ...], said: str) -> None:
-    bank.close()
-    assert said in run("retrieval", "embed", "./bank", *arguments, cwd=tmp_path, code=2).err

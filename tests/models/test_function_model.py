@@ -92,15 +92,6 @@ def test_a_function_that_never_returns_is_left_at_its_time_limit(bank: Bank) -> 
     assert [event.error_code for event in called(bank)] == ["timeout"]
 
 
-def test_an_interruption_of_a_function_is_recorded_and_goes_on(bank: Bank) -> None:
-    def interrupted(prompt: str) -> str:
-        raise KeyboardInterrupt
-
-    with lms_for(bank, RUN, complete=interrupted) as lms, pytest.raises(KeyboardInterrupt):
-        lms.ask("judge", TALK)
-    assert [event.error_code for event in called(bank)] == ["interrupted"]
-
-
 def test_an_engine_that_returns_a_text_and_what_is_no_engine_get_one_sentence(tmp_path: Path) -> None:
     class Texts:
         def complete(self, request: Any) -> Any:

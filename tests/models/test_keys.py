@@ -12,7 +12,7 @@ from rbank_es.events.redaction import REDACTED, redact, secrets
 from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import check_choices
 from rbank_es.system.redacted_locator import names_secret
-from tests.models.runs import called, models
+from tests.models.runs import models
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,6 @@ def test_a_scrubbed_text_holds_no_secret_neither_plain_nor_as_json(values: list[
 
 def test_a_secret_is_found_as_an_address_writes_it() -> None:
     assert redact("at /v1?q=a%2Fb%2Bc%3Dd, or a/b%2Bc%3Dd", ["a/b+c=d"]) == f"at /v1?q={REDACTED}, or {REDACTED}"
-
-
-def test_a_placeholder_in_the_environment_leaves_texts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.models.runs import ask, saying
-
-    monkeypatch.setenv("SOME_API_KEY", "EMPTY")
-    with models(tmp_path, **saying()) as (bank, lms):
-        ask(lms, "EMPTY it")
-        assert "EMPTY it" in str(called(bank)[0].request)
 
 
 def test_the_directory_that_a_shell_is_in_is_no_password() -> None:

@@ -12,7 +12,7 @@ from rbank_es.models.model_choice import LmChoice
 from tests.models import openai_server as says
 from tests.models.misbehaviours import FAILING
 from tests.models.openai_server import OpenAiServer, openai_server
-from tests.models.runs import Waits, ask, called, models
+from tests.models.runs import ask, called, models
 
 
 @pytest.fixture(autouse=True)
@@ -22,25 +22,6 @@ def _a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stub(server: OpenAiServer, **arguments: float | str) -> LmChoice:
     return LmChoice(model="openai/stub", api_base=server.url, arguments=dict(arguments))
-
-
-def test_a_server_on_this_machine_is_asked_without_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY")
-    with openai_server(["yes"]) as server, models(tmp_path, stub(server)) as (_, lms):
-        assert ask(lms) == "yes"
-
-
-def test_the_address_may_stand_in_the_providers_own_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with openai_server(["yes"]) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        with models(tmp_path) as (_, lms):
-            assert ask(lms) == "yes"
-
-
-def test_nothing_is_cached_and_nothing_asked_twice(tmp_path: Path) -> None:
-    with openai_server(["one", "two", "three"]) as server, models(tmp_path, stub(server)) as (_, lms):
-        assert [ask(lms), ask(lms), ask(lms, temperature=0.0)] == ["one", "two", "three"]
-        assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("name", FAILING)
@@ -114,39 +95,6 @@ def test_an_answer_that_is_too_long_has_cost_its_tokens_all_the_same(tmp_path: P
         (event,) = called(bank)
     assert (event.error_code, event.tokens_in, event.tokens_out) == ("response_too_long", 10, 1)
     assert event.response is None
-
-
-def test_a_server_that_isnt_there_is_tried_again(tmp_path: Path) -> None:
-    with openai_server([]) as server:
-        gone = stub(server)
-    slept = Waits()
-    with models(tmp_path, gone, sleep=slept) as (bank, lms):
-        with pytest.raises(LmFailed) as caught:
-            ask(lms)
-        assert [event.error_code for event in called(bank)] == ["unreachable"] * 3
-    assert caught.value.code == "unreachable" and slept == [1.0, 2.0]
-
-
-def test_a_lone_surrogate_in_an_answer_is_replaced_so_that_it_can_be_recorded(tmp_path: Path) -> None:
-    with openai_server(["cut \ud83d emoji"]) as server, models(tmp_path, stub(server)) as (bank, lms):
-        assert ask(lms) == "cut \ufffd emoji"
-        assert called(bank)[0].error_code is None
-
-
-@pytest.mark.slow
-def test_eight_threads_ask_at_once_and_every_call_is_recorded(tmp_path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    def echo(body: dict[str, list[dict[str, str]]]) -> str:
-        return f"to {body['messages'][-1]['content']}"
-
-    with openai_server(echo) as server, models(tmp_path, stub(server)) as (bank, lms):
-        with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(lambda number: ask(lms, f"question {number}", "sub"), range(40)))
-        events = called(bank)
-    assert answers == [f"to question {number}" for number in range(40)]
-    assert len(events) == 40 and lms.calls.totals.calls == 40 and lms.calls.totals.tokens_in == 400
-    assert all(f"to {question}" in str(event.response) for event in events for question in [_asked(str(event.request))])
 
 
 def _asked(request: str) -> str:

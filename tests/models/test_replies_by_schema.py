@@ -11,10 +11,9 @@ import pytest
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
-from rbank_es.extraction.candidates import read_answer
 from rbank_es.judging.verdict_reply import LmReply, read_reply
 from rbank_es.models.model_choice import LmChoice
-from rbank_es.models.role_prompts import ENTRIES, WHY_NONE, prompt_for
+from rbank_es.models.role_prompts import prompt_for
 from rbank_es.models.run_models import Lms
 from tests.models.openai_server import error, openai_server
 from tests.models.runs import called
@@ -34,19 +33,6 @@ def asked(place: Path, url: str, *, servers: Any = KEEPS, tries: int = 1, **argu
             reply = lms.ask("judge", TALK, temperature=0.0, schema=JUDGE.schema)
             assert isinstance(read_reply(reply), LmReply)
         return called(bank)
-
-
-@pytest.mark.parametrize(
-    ("servers", "arguments"),
-    [((), {}), ((ServerTraits(model="openai/small", json_schema=False),), {}), (KEEPS, {"response_format": False})],
-)
-def test_without_a_known_server_or_where_it_is_not_wanted_no_schema_is_sent(
-    tmp_path: Path, servers: Any, arguments: Any
-) -> None:
-    with openai_server([SAID]) as server:
-        [event] = asked(tmp_path / "bank", server.url, servers=servers, **arguments)
-    [sent] = server.requests
-    assert "response_format" not in sent and "response_format" not in event.parameters
 
 
 def test_it_may_be_asked_for_by_hand(tmp_path: Path) -> None:
@@ -74,15 +60,3 @@ def test_steps_are_never_bound_to_a_schema(tmp_path: Path, role: Role) -> None:
             lms.ask(role, TALK)
         [event] = called(bank)
     assert "response_format" not in server.requests[0] and "response_format" not in event.parameters
-
-
-def test_the_schema_of_items_is_whole_and_what_keeps_it_is_read() -> None:
-    """References begin at its root; bounds of lengths, which make grammars too large, are left out."""
-    schema = prompt_for("failure").schema
-    text = json.dumps(schema)
-    assert "maxLength" not in text and schema["properties"][ENTRIES]["items"] == {"$ref": "#/$defs/MemoryItem"}
-    assert schema["$defs"]["MemoryItem"]["required"] == ["title", "description", "content"]
-    item = {"title": "Count", "description": "", "content": "Count things."}
-    assert read_answer(json.dumps({ENTRIES: [item], WHY_NONE: ""}), ENTRIES, WHY_NONE).entries == [item]
-    none = read_answer(json.dumps({ENTRIES: [], WHY_NONE: "All is known."}), ENTRIES, WHY_NONE)
-    assert (none.entries, none.reason) == ([], "All is known.")

@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 
-from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.limits import reply_limits
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.prompt import END_MARKER
-from rbank_es.models.run_models import check_choices
 from tests.models.openai_server import openai_server
 from tests.models.runs import called, models
 
@@ -73,8 +71,3 @@ def test_a_bound_is_sent_under_the_name_that_this_server_keeps_unless_one_is_giv
         with models(tmp_path, choice, servers=(ServerTraits(model="openai/small", bound=known),)) as (_, lms):
             lms.ask("judge", TALK)
     assert [name for name in ("max_tokens", "max_completion_tokens") if name in server.requests[0]] == [sent]
-
-
-def test_a_parameter_of_one_role_that_no_request_can_hold_is_refused_before_anything_is_made() -> None:
-    with pytest.raises(BadInput, match="can't be given the argument foo"):
-        check_choices({"agent": LmChoice(model="script:x", arguments={"judge.foo": 1})})

@@ -9,24 +9,12 @@ import pytest
 from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed, LogUnavailable, MissingExtra
-from rbank_es.models.dspy_adapter import adapter
 from rbank_es.models.lm_request import LmRequest
 from rbank_es.models.model_call import Question
 from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms, check_choices
 from tests.faults.disk import Disk
 from tests.models.runs import RUN, STUB, Saying, Waits, ask, called, models, saying
-
-
-@pytest.mark.parametrize(("role", "step"), [("agent", 2), ("sub", 2), ("judge", None), ("extractor", None)])
-def test_agents_and_sub_calls_have_a_step_judges_and_extractors_none(
-    role: Any, step: int | None, tmp_path: Path
-) -> None:
-    with models(tmp_path, **saying()) as (bank, lms):
-        lms.calls.step = 2
-        ask(lms, role=role)
-        (event,) = called(bank)
-    assert (event.role, event.step) == (role, step)
 
 
 def test_no_choice_for_a_role_is_bad_input(tmp_path: Path) -> None:
@@ -128,15 +116,6 @@ def test_the_largest_request_and_answer_that_are_taken_fit_into_the_bank(tmp_pat
     with models(tmp_path, **saying(lambda words: answer)) as (bank, lms):
         assert ask(lms, '"' * (limits.LM_REQUEST_BYTES // 2 - 1_000)) == answer
         assert called(bank)[0].error_code is None
-
-
-def test_dspy_keeps_no_history_in_a_context_of_the_models(tmp_path: Path) -> None:
-    import dspy
-
-    with models(tmp_path, **saying(lambda words: "[[ ## b ## ]]\nx")) as (_, lms), lms.context("agent"):
-        dspy.Predict("a -> b")(a="x")
-        assert dspy.settings.lm.history == []
-        assert dspy.settings.adapter.use_json_adapter_fallback is adapter().use_json_adapter_fallback is False
 
 
 def test_waits_are_bounded_in_number_and_length(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Scripts in the place of models: read by people, refused with the difference where reality departs."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dspy
@@ -90,12 +89,6 @@ def test_turns_that_nobody_took_are_told(script: LmChoice, tmp_path: Path) -> No
         lms.calls.step = 1
         acted(lms)
         assert lms.unused == ("names, agent, turn 2",)
-
-
-def test_sub_calls_side_by_side_take_the_turn_that_fits(script: LmChoice, tmp_path: Path) -> None:
-    with models(tmp_path, script, task="names") as (_, lms), ThreadPoolExecutor(2) as pool:
-        answers = pool.map(lambda words: ask(lms, words, "sub"), ["the second", "the first"])
-        assert list(answers) == ["two", "one"]
 
 
 def test_a_rollout_takes_its_own_turns(script: LmChoice, tmp_path: Path) -> None:

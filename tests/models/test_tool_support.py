@@ -51,12 +51,6 @@ def test_a_server_that_says_that_its_template_has_no_tools_is_refused_without_a_
     assert "says that it shows the model no tools" in str(refused) and "--executor react" in str(refused)
 
 
-def test_a_server_that_says_that_it_has_tools_is_asked_for_no_call(tmp_path: Path) -> None:
-    with openai_server([SUBMITS], props=LLAMA_PROPS, models=LLAMA_MODELS) as server:
-        calls, runs, refused = ran(tmp_path / "bank", server)
-    assert refused is None and [call.run for call in calls] == [runs[0].run] and runs[0].servers[0].tools
-
-
 def test_a_server_that_ignores_tools_without_a_word_is_found_out_by_one_recorded_call(tmp_path: Path) -> None:
     with openai_server(["Yes, I am ready!"]) as server:
         calls, runs, refused = ran(tmp_path / "bank", server)
@@ -83,9 +77,3 @@ def test_a_loop_that_has_nothing_to_do_asks_nobody(tmp_path: Path) -> None:
         looped(bank, chosen, TASKS[:1])
         looped(bank, chosen, TASKS[:1])
         assert len(server.requests) == 2
-
-
-def test_an_answer_of_another_executor_needs_no_tools(tmp_path: Path) -> None:
-    with openai_server(lambda body: "words") as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
-        looped(bank, settings(server.url, executor="react", judge="none", extract=False, iterations=1), TASKS[:1])
-        assert server.requests and all("tools" not in body for body in server.requests)

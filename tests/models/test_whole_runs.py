@@ -117,21 +117,6 @@ def test_what_is_no_word_of_the_model_is_evidence_of_nothing_and_leaves_the_task
 
 
 @pytest.mark.slow
-def test_a_provider_that_falls_silent_before_the_forced_answer_leaves_the_task_due(tmp_path: Path) -> None:
-    looks = rendered({"reasoning": "r", "code": "```python\nprint(1)\n```"})
-    with (
-        openai_server([looks, *NO_WORDS["a page"], *WELL]) as server,
-        Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
-    ):
-        [first] = looped(bank, settings(server.url, iterations=1), TASKS[:1])
-        assert (first.outcome, first.error_code, first.verdict, first.undone) == (
-            "forced_at_limit", "bad_response", None, True,
-        )  # fmt: skip
-        [again] = looped(bank, settings(server.url, iterations=1), TASKS[:1])
-        assert again.verdict == "success" and not again.undone
-
-
-@pytest.mark.slow
 def test_every_role_asks_its_own_model(tmp_path: Path) -> None:
     """`--sub-lm`, `--judge-lm` and `--extractor-lm` are what is asked, not only what is recorded."""
     asking = f"print(llm_query('what?'))\n{FOUND}"
@@ -159,19 +144,6 @@ def test_every_role_asks_its_own_model(tmp_path: Path) -> None:
         ("judge", "openai/three"),
         ("extractor", "openai/four"),
     ]
-
-
-def test_a_tool_that_does_not_exist_is_told_to_the_agent_and_the_run_goes_on(tmp_path: Path) -> None:
-    chosen = {"next_thought": "t", "next_tool_name": "look_it_up", "next_tool_args": {"word": "light"}}
-    submitted = {"answer": "45 metres", "sparql": HEIGHT, "evidence": {}}
-    right = {"next_thought": "t", "next_tool_name": "sparql_query", "next_tool_args": {"query": HEIGHT}}
-    done = {"next_thought": "t", "next_tool_name": "SUBMIT", "next_tool_args": submitted}
-    answers = [rendered(chosen), rendered(right), rendered(done), WELL[1], WELL[2]]
-    with openai_server(answers) as server, Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
-        [result] = looped(bank, settings(server.url, executor="react", iterations=5), TASKS[:1])
-        assert result.outcome == "submitted" and result.verdict == "success"
-        assert "look_it_up" in server.requests[1]["messages"][-1]["content"]
-        assert [role for role, _ in told(bank)] == ["agent"] * 3 + ["judge", "extractor"]
 
 
 def test_a_key_that_the_agents_code_reads_without_a_sandbox_is_in_no_event(

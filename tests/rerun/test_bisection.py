@@ -17,7 +17,7 @@ from rbank_es.bank import Bank
 from rbank_es.bank.id_lookup import whole_id
 from rbank_es.context.assembly import build_context
 from rbank_es.errors import BadInput, NotInBank
-from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRetrieved, PolicyChoice, PolicySet, RunJudged, RunStarted
+from rbank_es.events import ContextBuilt, Hit, MemoriesRetrieved, PolicyChoice, PolicySet, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.policies import default_policies
@@ -265,13 +265,6 @@ def test_a_run_that_also_searched_by_itself_is_never_answered_by_its_first_promp
     assert any(late in change.gained for change in only(found).changes)
 
 
-def test_what_comes_after_a_run_makes_no_other_prompt(bank: Bank) -> None:
-    ran_by_loop(bank, "good", settings='{"judge": "lm", "extract": true}')
-    learned(bank, "boats follow the tide")
-    ran_by_loop(bank, "bad", settings='{"judge": null, "extract": false, "rollouts": 1}')
-    assert bank.bisect(["bad"], ["good"]).needs_model == ()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings_", ["{", "[]", '{"guide": 5}', '{"domain": ["x"]}', "null", '{"x": ' + "[" * 100_000]
@@ -399,9 +392,3 @@ def test_runs_that_are_not_there_and_mixtures_are_refused(bank: Bank) -> None:
         bank.at(before).bisect(["bad"], ["good"])
     with pytest.raises(BadInput, match="not both"):
         bank.bisect(["bad"], ["good"], metric="success")
-
-
-def test_the_bank_is_only_read(sample: Bank) -> None:
-    before: list[Event] = list(sample.events(after=sample.position - 3))
-    sample.bisect([run_of(sample, MISLED)], [run_of(sample, BEFORE)])
-    assert list(sample.events(after=sample.position - 3)) == before

@@ -122,12 +122,6 @@ def test_bad_guesses_change_no_answer_and_cost_two_checks_each(
     assert len(search.given) <= 2 + len(at) * each_takes
 
 
-def test_a_change_that_came_and_went_is_not_steady() -> None:
-    came = [GivenMemory(items=("a",)) if place % 2 else GivenMemory() for place in range(8)]
-    [change] = searched(came)[1]
-    assert not change.steady and begins(came, change.place, change.difference)
-
-
 def test_the_search_ends_at_the_limit_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found until then is kept, and that there may be more."""
     monkeypatch.setattr(limits, "BISECT_CHECKS", 14)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
@@ -37,7 +36,7 @@ from rbank_es.tools.graph_tools import GraphTools
 from tests.cli_runner import digest_of
 from tests.effort import one_in
 from tests.executors.runs import Turns, answer, call, code
-from tests.loop.loops import SCRIPT, TASKS, looped, scripted
+from tests.loop.loops import SCRIPT, TASKS, looped
 from tests.rerun.banks import Change, changing, leaving_out, quick_code, reruns, retold, run_in
 from tests.sandbox.sandboxes import Lender, require_dspy
 
@@ -102,16 +101,6 @@ def test_a_loop_comes_out_the_same_with_its_verdicts_and_what_it_learnt(learnt: 
     assert first.scripted and second.scripted
 
 
-@pytest.mark.parametrize("executor", ["rlm", "scratchpad"])
-def test_six_steps_of_code_come_out_the_same(executor: str, tmp_path: Path) -> None:
-    with turned(tmp_path, executor, STEPS) as bank:
-        [came] = reruns(bank)
-        assert came.difference is None and not came.scripted
-        events = list(bank.events(resolve=True))
-        assert sum(isinstance(event, StepTaken) for event in events) == 6
-        assert sum(isinstance(event, LmCalled) and event.role == "sub" for event in events) == 4
-
-
 def test_an_agent_without_code_comes_out_the_same(tmp_path: Path) -> None:
     with turned(tmp_path, "react", CALLS) as bank:
         assert [came.identical for came in reruns(bank)] == [True]
@@ -164,18 +153,6 @@ def test_what_the_sandbox_measures_is_compared_where_code_runs_again(tmp_path: P
             assert rerun(other, run).difference is None
             found = rerun(other, run, live_sandbox=True).difference
     assert found is not None and (found.type, found.field) == ("step_taken", "variables_n")
-
-
-@pytest.mark.slow
-def test_runs_of_a_bank_of_many_segments_come_out_the_same(
-    learnt: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "SEGMENT_BYTES", 12_000)
-    with retold(learnt, tmp_path / "many", lambda event: event) as bank:
-        assert len(list(Path(bank.place).glob("*.jsonl"))) > 4
-        before = digest_of(Path(bank.place))
-        assert [came.difference for came in reruns(bank)] == [None, None]
-        assert digest_of(Path(bank.place)) == before
 
 
 def test_models_that_failed_fail_again_try_by_try_and_nobody_waits(tmp_path: Path) -> None:
@@ -235,13 +212,6 @@ def differing(bank: Bank, place: Path, change: Change) -> EventDifference:
         [came] = reruns(other, runs_of(other)[:1])
         assert came.difference is not None
         return came.difference
-
-
-@pytest.mark.slow
-def test_telling_a_bank_again_changes_nothing(six_steps: Bank, learnt: Bank, tmp_path: Path) -> None:
-    for name, bank in (("six", six_steps), ("learnt", learnt)):
-        with retold(bank, tmp_path / name, lambda event: event) as same:
-            assert all(came.identical for came in reruns(same))
 
 
 @pytest.mark.parametrize(
@@ -311,17 +281,3 @@ def test_an_ontology_is_found_among_several_by_its_digest(six_steps: Bank, tmp_p
 
 
 # ---------------------------------------------------------------- points in time
-
-
-@pytest.mark.slow
-def test_a_loop_and_its_reruns_in_memory(tmp_path: Path) -> None:
-    """A bank that is in no file: runs are recorded in it, learned from, and come out the same again."""
-    with Bank.create("memory:") as bank:
-        results = looped(bank, scripted(tmp_path), TASKS, interpreters=quick_code)
-        assert [result.verdict == "success" for result in results] == [False, True] and bank.search("height")
-        before = bank.head()
-        for run in runs_of(bank):
-            assert rerun(bank, run).identical
-        assert bank.head() == before and bank.check(retrievals=True).retrievals is not None
-        assert rerun(bank, runs_of(bank)[0], into="memory:rerun").identical
-        assert Bank.open("memory:rerun").position > 0

@@ -23,7 +23,7 @@ from rbank_es.extraction import consolidate
 from rbank_es.rerun.event_comparison import EventDifference
 from rbank_es.rerun.execution import Rerun, rerun
 from rbank_es.rerun.recorded_run import recorded_run, runs_of
-from tests.loop.loops import SCRIPT, TASKS, TOWER, CutOff, cut_off, looped, quick, scripted
+from tests.loop.loops import SCRIPT, TASKS, CutOff, cut_off, looped, quick, scripted
 from tests.loop.test_matts import SCRIPT as ROLLOUTS
 from tests.rerun.banks import Change, changing, quick_code, reruns, retold, run_in, shipped
 from tests.sandbox.sandboxes import require_dspy
@@ -157,12 +157,6 @@ UNREAD = SCRIPT.replace("[[task.judge]]", '[[task.judge]]\ntext = "Hm."\n\n[[tas
 """The judge, and then the extractor, are each asked twice, for their first replies can't be read."""
 
 
-def test_the_script_asks_judge_and_extractor_twice(tmp_path: Path) -> None:
-    with run_in(tmp_path, UNREAD, TASKS[:1]) as bank:
-        roles = [event.role for event in bank.events(types={"lm_called"}) if isinstance(event, LmCalled)]
-        assert roles == ["agent", "agent", "judge", "judge", "extractor", "extractor"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("after", range(6, 13))
 def test_a_loop_that_was_cut_off_anywhere_and_resumed_comes_out_the_same(tmp_path: Path, after: int) -> None:
@@ -193,25 +187,6 @@ def test_judging_that_came_to_nothing_is_compared_as_far_as_it_went(tmp_path: Pa
         assert came.identical and any("came to no verdict" in note for note in came.notes)
         [found] = differing(bank, tmp_path, of(LmCalled, "role", "judge", model="another"))
         assert (found.type, found.field.partition(",")[0]) == ("lm_called", "model")
-
-
-@pytest.mark.slow
-def test_a_model_that_failed_the_extractor_is_told_again_and_so_is_its_second_try(tmp_path: Path) -> None:
-    script = SCRIPT.partition('[[task]]\nid = "again"')[0].replace(f"sparql={TOWER!r}", "sparql=''")
-    script = script.replace(f'found = sparql_query({TOWER!r})\nprint(found["rows"])', "print(1)")
-    fails = script.replace("[[task.extractor]]", '[[task.extractor]]\nerror = "refused"\n[[task.extractor]]', 1)
-    with quick(tmp_path / "bank") as bank:
-        settings = scripted(tmp_path, fails)
-        looped(bank, settings, TASKS[:1], interpreters=quick_code)
-        failed = recorded_run(bank, runs_of(bank)[0])
-        assert only(reruns(bank)).difference is None
-        (tmp_path / "script.toml").write_text(script)
-        looped(bank, settings, TASKS[:1], interpreters=quick_code)
-        came = only(reruns(bank))
-        assert came.difference is None and len(runs_of(bank)) == 1
-        lesson = recorded_run(bank, came.run).stages[-1]
-        assert lesson.position > failed.stages[-1].events[-1].seq - 1
-        assert any(isinstance(event, MemoriesConsolidated) for event in lesson.events)
 
 
 @pytest.mark.parametrize("role", ["judge", "extractor"])

@@ -41,9 +41,3 @@ def test_a_mistake_is_named_in_a_sentence_with_what_to_write(said: str, query: s
         error = refused.value
         assert said in error.message, (text, str(error))
         assert "expected" not in error.message and error.hint and error.line is not None
-
-
-@pytest.mark.parametrize("said", ["gives only after grouping", "nothing is grouped yet", "an aggregate takes no other"])
-def test_what_some_endpoints_take_is_left_to_the_endpoint(said: str) -> None:
-    for query in MISTAKES[said]:
-        check(written(query, WRITINGS[0], lines=False), REMOTE, 10)

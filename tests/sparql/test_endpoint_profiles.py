@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.errors import BadInput
-from rbank_es.sparql.endpoint_profiles import LOCAL, names, profile_named
+from rbank_es.sparql.endpoint_profiles import names, profile_named
 from rbank_es.sparql.lint import CODES
 
 GOOD = """
@@ -26,11 +26,6 @@ def written(folder: Path, text: str) -> Path:
     path = folder / "lab.toml"
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def test_the_local_profile_refuses_nothing() -> None:
-    assert profile_named("local") is LOCAL
-    assert (LOCAL.refuses, LOCAL.url) == ({}, "")
 
 
 @pytest.mark.parametrize("name", ["uniprot", "wikidata"])

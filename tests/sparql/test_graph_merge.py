@@ -70,17 +70,6 @@ def number(engine: QueryEngine, query: str) -> str:
     return cell.value
 
 
-def test_what_the_schema_counts_is_what_a_query_counts(source: Source) -> None:
-    assert source.schema is not None
-    [[everything]] = source.query(COUNT + "{ ?s ?p ?o }")[1].rows
-    assert everything is not None
-    assert int(everything.value) == source.schema.triples
-    [lamp] = [each for each in source.schema.classes if each.iri.endswith("Lamp")]
-    [[lamps]] = source.query(COUNT + "{ ?s a e:Lamp }")[1].rows
-    assert lamps is not None
-    assert int(lamps.value) == lamp.instances == 3
-
-
 def test_tools_agree_with_queries_on_how_much_there_is(source: Source, tmp_path: Path) -> None:
     with bank_at(tmp_path / "bank") as bank:
         tools = LibraryTools(bank, source)

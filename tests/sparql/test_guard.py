@@ -17,8 +17,7 @@ from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.vocabulary import Vocabulary
 from rbank_es.sparql import guard
 from rbank_es.sparql.guard import Checked, Surroundings, check
-from rbank_es.sparql.parser import tree
-from rbank_es.sparql.parser.parsed_query import form_and_limit, parse_query
+from rbank_es.sparql.parser.parsed_query import form_and_limit
 
 T = TypeVar("T")
 GRAPHS = frozenset({"http://ex/g", "http://ex/dir/h", "file:///data.ttl"})
@@ -34,16 +33,6 @@ def refusal(query: str, surroundings: Surroundings = LOCAL) -> QueryRefused:
     with pytest.raises(QueryRefused) as refused:
         check(query, surroundings, 10)
     return refused.value
-
-
-def test_a_list_is_the_triples_that_it_stands_for() -> None:
-    where = parse_query("SELECT * { (1 2) ?p ?o }").tree.body.where
-    found = [each for each in where.elements if isinstance(each, tree.Triple)] if where else []
-    names = [each.predicate.iri.iri[-5:].lstrip("#") for each in found if isinstance(each.predicate, tree.PathStep)]
-    one, two = found[0].subject, found[1].subject
-    assert names == ["first", "first", "rest", "rest"] and found[-1].subject == one
-    assert (found[2].subject, found[2].object, found[3].subject) == (one, two, two)
-    assert isinstance(found[3].object, tree.Iri) and found[3].object.iri.endswith("#nil")
 
 
 @pytest.mark.parametrize("local", ["1.1.1.353", "a.b.c", r"1.1\.1.2", "1.1.1:2.3", "a%2E1.2.3", "plain", "1.2"])
@@ -74,11 +63,6 @@ def test_a_prefix_that_is_usual_elsewhere_leads_to_the_term_of_that_name() -> No
     assert "up:" not in error.hint
 
 
-def test_the_refusal_of_from_names_three_graphs() -> None:
-    many = Surroundings(prefixes={}, graphs=frozenset(f"http://ex/g{n}" for n in range(8)))
-    assert refusal("SELECT * FROM <http://x> { ?s ?p ?o }", many).hint.count("<http://ex/g") == 3
-
-
 def test_the_refusal_of_from_names_the_graphs_that_there_are() -> None:
     assert "<http://ex/dir/h>" in refusal("SELECT * FROM ex:x { ?s ?p ?o }").hint
     none = Surroundings(prefixes={})
@@ -92,10 +76,6 @@ def test_known_prefixes_are_declared_in_front() -> None:
         "PREFIX ex: <http://ex/>\nPREFIX foaf: <http://xmlns.com/foaf/0.1/>\n"
         "PREFIX rdfs: <http://www.w3.org/2000/01/rdf-schema#>\n# a comment\nBASE <http://b/>\nSELECT"
     )
-
-
-def test_datatypes_have_prefixes_too() -> None:
-    assert checked("ASK { ?s ex:p '2020-01-01'^^xsd:date }").added_prefixes == ("ex", "xsd")
 
 
 def test_an_unknown_prefix_is_refused_with_similar_ones() -> None:

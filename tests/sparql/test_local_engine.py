@@ -16,7 +16,7 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.errors import QueryFailed
-from rbank_es.sparql.engines.local import LocalEngine, Request, Response, WorkerGone, WorkerTimeout, receive, send
+from rbank_es.sparql.engines.local import LocalEngine, Response, WorkerGone, WorkerTimeout, receive, send
 from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
 from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
 from rbank_es.sparql.results import Answer, Cell, Form
@@ -90,13 +90,6 @@ def test_rows_hold_iris_blank_nodes_and_literals_as_they_are_written_and_nothing
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pattern", "boolean"), [(f"<{E}a> ?p ?o", True), (f"<{E}nobody> ?p ?o", False)])
-def test_yes_and_no(either: QueryEngine, pattern: str, boolean: bool) -> None:
-    answer = ask(either, f"ASK {{ {pattern} }}", "ask")
-    assert (answer.form, answer.boolean, answer.rows) == ("ask", boolean, ())
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "truncated"), [(2_999, "rows"), (3_000, ""), (3_001, "")])
 def test_truncated_is_true_to_fact(either: QueryEngine, rows: int, truncated: str) -> None:
     answer = ask(either, f"SELECT ?o {{ ?s <{E}number> ?o }}", rows=rows)
@@ -125,10 +118,6 @@ def test_a_query_that_is_wrong_says_so(either: QueryEngine) -> None:
 
 
 # ---------------------------------------------------------------- the worker
-
-
-def test_where_a_query_is_wrong_is_told(engine: LocalEngine) -> None:
-    assert "line 2, column 10" in failure(engine, "SELECT *\n{ ?s ?p }").message
 
 
 def test_what_the_engine_has_not_is_told_as_a_query_that_is_wrong(engine: LocalEngine) -> None:
@@ -386,19 +375,6 @@ def test_the_worker_does_not_take_modules_from_the_folder_it_is_started_in(
 
 
 # ---------------------------------------------------------------- frames
-
-
-def test_frames_larger_than_a_pipe_pass_and_a_closed_pipe_is_told() -> None:
-    reading, writing = os.pipe()
-    request = Request("x" * 300_000, "select", Caps())
-    thread = threading.Thread(target=send, args=(writing, request, time.monotonic() + 10))
-    thread.start()
-    assert len(receive(reading, time.monotonic() + 10)) > 300_000
-    thread.join()
-    os.close(writing)
-    with pytest.raises(WorkerGone):
-        receive(reading)
-    os.close(reading)
 
 
 def test_a_frame_that_does_not_come_or_go_in_time_is_told() -> None:

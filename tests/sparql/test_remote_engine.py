@@ -186,11 +186,6 @@ def test_a_coding_that_was_not_asked_for_is_told() -> None:
     assert "br" * 20 in str(failure) and "br" * 21 not in str(failure), "its first 40 characters"
 
 
-def test_of_a_type_that_is_no_result_sixty_characters_are_told() -> None:
-    failure = Endpoint(ok(b"what", f"text/{'x' * 90}")).failure()
-    assert f"text/{'x' * 55}" in str(failure) and "x" * 56 not in str(failure)
-
-
 @pytest.mark.parametrize(
     ("body", "media", "form"),
     [
@@ -234,12 +229,6 @@ def test_a_connection_that_breaks_amid_the_answer_is_told() -> None:
 
 def many(rows: int) -> bytes:
     return HEAD + b",".join([ROW] * rows) + b"]}}"
-
-
-@pytest.mark.parametrize(("rows", "truncated"), [(2, "rows"), (3, "")])
-def test_one_row_more_than_the_cap_is_noticed_and_dropped(rows: int, truncated: str) -> None:
-    answer = Endpoint(ok(many(3))).run(rows=rows)
-    assert (len(answer.rows), answer.truncated) == (rows, truncated)
 
 
 def test_no_more_is_read_than_the_rows_that_may_be_kept_and_one() -> None:

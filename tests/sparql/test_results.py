@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es import limits
-from rbank_es.limits import tool_limits
 from rbank_es.sparql.engines.query_engine import CappedRows, Caps
 from rbank_es.sparql.engines.response_bodies import JsonBody, TriplesBody
 from rbank_es.sparql.results import (
@@ -135,13 +133,6 @@ def test_the_text_of_an_answer_is_never_larger_than_its_cap(texts: list[str], si
     assert (answer.truncated == "bytes") == (len(answer.rows) < len(texts))
     frame = len(to_json(Answer(form="construct", variables=("x",), truncated="bytes", clipped=10**6)))
     assert not answer.rows or len(to_json(answer).encode()) <= max(size_bytes, frame)
-
-
-def test_the_largest_answer_fits_into_a_payload_of_the_log_whatever_characters_it_is_made_of() -> None:
-    answer = kept(Caps(rows=10**6, cell_chars=2_000), *["\x01" * 3_000] * 1_000)
-    assert answer.truncated == "bytes"
-    assert limits.RESULT_BYTES * 0.99 < len(to_json(answer)) <= limits.RESULT_BYTES
-    assert len(msgspec.json.encode(to_json(answer))) <= tool_limits.PAYLOAD_BYTES
 
 
 # ---------------------------------------------------------------- bodies, piece by piece

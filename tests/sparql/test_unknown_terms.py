@@ -41,12 +41,6 @@ def test_all_unknown_terms_are_told_each_once_the_first_with_its_place() -> None
     assert (error.line, error.column) == (2, 8)
 
 
-def test_so_many_unknown_terms_are_counted() -> None:
-    error = refusal("SELECT * { " + " ".join(f"?x ex:zzz{number} ?y ." for number in range(12)) + "}")
-    assert error.message.endswith("and 7 more")
-    assert error.message.count("no property here") == 5
-
-
 def test_a_term_of_the_other_kind_is_told_as_what_it_is() -> None:
     assert "?x a ex:Gene" in refusal("SELECT * { ?x ex:Gene ?y }").hint
     assert "?x ex:encodes ?y" in refusal("SELECT * { ?x a ex:encodes }").hint
@@ -55,11 +49,6 @@ def test_a_term_of_the_other_kind_is_told_as_what_it_is() -> None:
 def test_the_template_of_a_construct_may_name_anything() -> None:
     assert check("CONSTRUCT { ?x ex:mine ex:Mine ; a ex:Mine } WHERE { ?x ex:name ?y }", LOCAL, 10)
     refusal("CONSTRUCT WHERE { ?x ex:mine ?y }")
-
-
-def test_three_terms_near_an_unknown_one_are_named() -> None:
-    classes = {f"http://ex/Protein{n}": "" for n in range(8)}
-    assert len(Vocabulary(classes, {}).nearest("http://ex/Protein", "class")) == 3
 
 
 @pytest.mark.parametrize(("faults", "read"), [(20, True), (21, False)])

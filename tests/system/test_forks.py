@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import signal
 import threading
 import time
-import weakref
 from pathlib import Path
 
 import msgspec
@@ -64,15 +62,6 @@ def test_an_object_is_told_of_a_fork_although_another_one_fails() -> None:
     """They are told in any order, so there are many of both."""
     pairs = [(Lock(), Failing()) for _ in range(8)]
     assert in_a_child(*(lock for lock, _ in pairs)) == len(pairs)
-
-
-def test_an_object_that_is_told_of_forks_is_not_kept_alive() -> None:
-    lock = Lock()
-    alive = weakref.ref(lock)
-    assert lock in told_of_forks
-    del lock
-    gc.collect()
-    assert alive() is None
 
 
 def fork_while_a_decoder_is_made() -> None:

@@ -55,22 +55,6 @@ def test_strata_undo_a_difference_that_only_their_mixture_makes() -> None:
     assert share_difference(mixed).value == pytest.approx(0)
 
 
-def test_the_interval_holds_the_truth_about_19_times_of_20() -> None:
-    """Simulated with a true difference of 0.2, in many strata of a few cases each, and again with none."""
-    draw = random.Random(1)
-    for true in (0.2, 0.0):
-        held = 0
-        for _ in range(400):
-            strata = []
-            for _ in range(25):
-                base, n, m = draw.uniform(0.1, 0.7), draw.randint(1, 4), draw.randint(1, 6)
-                x, y = (sum(draw.random() < p for _ in range(k)) for p, k in ((base + true, n), (base, m)))
-                strata.append(Stratum(x, n, y, m))
-            found = share_difference(strata)
-            held += found.low <= true <= found.high
-        assert 0.92 <= held / 400 <= 0.98
-
-
 def test_so_many_cases_show_a_difference_in_8_of_10_samples() -> None:
     """The number of textbooks for 50 % against 70 %, and a simulation of it."""
     assert cases_needed(0.5, 0.2) == 91

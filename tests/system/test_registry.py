@@ -12,15 +12,6 @@ def registry() -> Registry[object]:
     return Registry("lamp", {"lit": "rbank_es.errors:BadInput"})
 
 
-def test_a_name_leads_to_its_implementation_which_is_imported_on_first_use() -> None:
-    assert registry().get("lit") is BadInput
-
-
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(BadInput, match="there is no lamp 'dark'; there are: lit"):
-        registry().get("dark")
-
-
 def test_a_name_is_taken_once() -> None:
     with pytest.raises(BadInput, match="choose another name"):
         registry().add("lit", "somewhere:ELSE")

@@ -5,10 +5,6 @@ import pytest
 from rbank_es.system.toml_input import parse_toml
 
 
-def test_tables_are_read() -> None:
-    assert parse_toml("a = 1\n[b]\nc = 'd'") == {"a": 1, "b": {"c": "d"}}
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

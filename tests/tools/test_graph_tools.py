@@ -111,13 +111,6 @@ def test_a_search_that_finds_nothing_says_what_to_try(tools: LibraryTools) -> No
     assert body["hint"]
 
 
-@pytest.mark.slow
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.text(max_size=60))
-def test_any_text_can_be_searched_for(tools: LibraryTools, text: str) -> None:
-    assert tools("g_search", text=text)["ok"] is True
-
-
 def test_a_class_of_another_vocabulary_is_counted_unless_an_endpoint_would_have_to(
     bank: Bank, tools: LibraryTools, source: Source
 ) -> None:

@@ -7,7 +7,6 @@ import json
 import socket
 import sqlite3
 import subprocess
-import sys
 import time
 import urllib.request
 import zlib
@@ -36,7 +35,7 @@ from rbank_es import Bank
 from rbank_es.agents.hook_doctor import examine_traces
 from rbank_es.agents.spool import spool_of
 from rbank_es.agents.traces import trace_spool
-from rbank_es.agents.traces.otlp_body import body_of_document, load_protobuf
+from rbank_es.agents.traces.otlp_body import body_of_document
 from rbank_es.agents.traces.span_facts import FactReader, facts_of
 from rbank_es.agents.traces.trace_intake import take_from, take_traces_in
 from rbank_es.agents.traces.trace_run import OTLP_SETTLE_S
@@ -47,8 +46,7 @@ from rbank_es.limits.otlp_limits import OTLP_BODY_BYTES
 from rbank_es.page.page_handler import PageHandler
 from rbank_es.page.page_server import PageServer, listen
 from rbank_es.page.trace_receiver import TraceReceiver
-from rbank_es.system.extras import missing_extra
-from tests.agents.traces.made_traces import SAMPLES, Fields, chat, request, root, span, tool, traces, write
+from tests.agents.traces.made_traces import SAMPLES, Fields, chat, request, root, tool, traces, write
 from tests.cli_runner import COMMAND, environment, run
 from tests.effort import examples
 from tests.page.served_bank import Reply, read_reply
@@ -208,13 +206,6 @@ def test_a_sender_that_goes_away_leaves_the_server_to_others(there: Receiving) -
     with socket.create_connection(("127.0.0.1", there.port)) as client:
         client.sendall(there.head(transfer_encoding="chunked") + b"ffff\r\nabc")
     assert there.post(BODY).status == 200
-
-
-def test_without_the_extra_the_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "opentelemetry.proto.collector.logs.v1.logs_service_pb2", None)
-    with pytest.raises(ModuleNotFoundError) as found:
-        load_protobuf()
-    assert "rbank-es[otlp]" in str(missing_extra(found.value))
 
 
 # ---------------------------------------------------------------- durability
@@ -404,47 +395,3 @@ def test_the_sdk_brings_messages_by_logs_that_join_their_span(tmp_path: Path) ->
         sdk.shutdown()
         told.shutdown()
     assert [start.task for start in runs(tmp_path)] == ["Which lamps?"]
-
-
-def test_the_sdk_comes_again_after_a_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    added, adds = 0, TraceSpool.add
-
-    def fails_once(self: TraceSpool, *given: Any) -> None:
-        nonlocal added
-        added += 1
-        if added == 1:
-            raise sqlite3.OperationalError("database is locked")
-        adds(self, *given)
-
-    monkeypatch.setattr(TraceSpool, "add", fails_once)
-    with receiving(tmp_path) as there:
-        sdk = provider(there.port)
-        with sdk.get_tracer("a-test").start_as_current_span("agent", attributes={"openinference.span.kind": "AGENT"}):
-            pass
-        assert sdk.force_flush()
-        sdk.shutdown()
-    assert added == 2 and len(runs(tmp_path)) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_a_hundred_thousand_spans_in_one_body_are_one_run(tmp_path: Path) -> None:
-    spans = [{name: value for name, value in span(n, 1, "t", {}).items()} for n in range(2, 100_000)]
-    small = [{"key": "openinference.span.kind", "value": {"stringValue": "TOOL"}}]
-    sent = ExportTraceServiceRequest()
-    scope = sent.resource_spans.add().scope_spans.add()
-    for each in [root(1, "q", "a"), *spans]:
-        made = scope.spans.add(trace_id=bytes.fromhex(each["traceId"]), span_id=bytes.fromhex(each["spanId"]), name="t")
-        if "parentSpanId" in each:
-            made.parent_span_id = bytes.fromhex(each["parentSpanId"])
-        made.start_time_unix_nano, made.end_time_unix_nano = (
-            int(each["startTimeUnixNano"]),
-            int(each["endTimeUnixNano"]),
-        )
-        for pair in each["attributes"] or small:
-            made.attributes.add(key=pair["key"]).value.string_value = pair["value"]["stringValue"]
-    with receiving(tmp_path) as there:
-        assert there.post(gzip.compress(sent.SerializeToString()), content_type="application/x-protobuf",
-                          content_encoding="gzip").status == 200  # fmt: skip
-    with Bank.open(tmp_path / "bank") as bank:
-        assert sum(isinstance(event, ToolCalled) for event in bank.log.read()) == 99_998

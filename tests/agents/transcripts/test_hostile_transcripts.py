@@ -11,7 +11,6 @@ import pytest
 from rbank_es import Bank, limits
 from rbank_es.agents.transcripts.transcript_run import clipped
 from rbank_es.errors import BadImport
-from rbank_es.events.codec import event_types
 from rbank_es.events.likely_secrets import redact_likely
 from rbank_es.exchange import import_paths
 from rbank_es.limits.transcript_limits import TRANSCRIPT_TEXT_CHARS
@@ -84,14 +83,6 @@ def test_unknown_types_are_counted_and_told(bank: Bank, tmp_path: Path) -> None:
     assert file.unknown_types == {"later": 2, "other": 1} and "2 later, 1 other" in file.notes[0]
 
 
-def test_a_long_result_keeps_its_beginning_and_the_summary_at_its_end_counts(bank: Bank, tmp_path: Path) -> None:
-    import_paths(bank, [write(tmp_path / "a.jsonl", result_of(50_000))])
-    call = [event for event in bank.log.read(types=["tool_called"], resolve=event_types()) if event.previews]  # type: ignore[attr-defined]
-    assert len(call[0].result) < 10_000 and call[0].chars > 50_000  # type: ignore[attr-defined]
-    verdicts = [event.verdict for event in bank.log.read(types=["run_judged"])]  # type: ignore[attr-defined]
-    assert verdicts == ["success", "success"]
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -145,12 +136,6 @@ def test_a_turn_with_more_calls_than_one_append_holds_comes_in_whole_and_once(ba
     rest = import_paths(bank, [write(path, long)])
     assert first.appended + rest.appended == 1 + 1500 * 2 + 1 + 1 + 1
     assert import_paths(bank, [path]).appended == 0
-
-
-def test_turns_that_a_thread_took_back_stay_out(tmp_path: Path) -> None:
-    lines = codex_lines([Turn(0, (0,), False, False), Turn(1, (1,), False, False), Turn(2, (0,), False, False)])
-    runs, tally = transcript_runs(write(tmp_path / "a.jsonl", [*lines, rolled_back(2)]))
-    assert [run.key[1] for run in runs] == ["turn-0"] and len(tally.withdrawn) == 2
 
 
 def test_chat_messages_in_three_layouts_are_the_same_runs(tmp_path: Path) -> None:

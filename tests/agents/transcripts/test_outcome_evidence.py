@@ -3,7 +3,7 @@
 import pytest
 
 from rbank_es.agents.transcripts.outcome_evidence import evidence_of
-from rbank_es.agents.transcripts.transcript_run import Ending, ToolUse, TranscriptRun, TrialReward
+from rbank_es.agents.transcripts.transcript_run import Ending, ToolUse, TranscriptRun
 
 PYTEST_RED = "F.\n=== 1 failed, 1 passed in 0.11s ==="
 PYTEST_GREEN = ".. [100%]\n2 passed in 0.10s"
@@ -164,25 +164,3 @@ def test_the_latest_tests_count_and_heal_only_what_they_ran(
 @pytest.mark.parametrize("ending", ["interrupted", "failed", "open"])
 def test_a_turn_that_did_not_end_by_itself_has_no_verdict(ending: Ending) -> None:
     assert verdict(run_of(GREEN, ending=ending)) is None
-
-
-@pytest.mark.parametrize(
-    ("trial", "expected"),
-    [
-        (TrialReward(reward=1.0), "success"),
-        (TrialReward(reward=0.0), "failure"),
-        (TrialReward(reward=0.5), "undecided"),
-        (TrialReward(), None),
-        (TrialReward(reward=1.0, error="AgentTimeoutError"), None),
-    ],
-)
-def test_the_reward_of_a_trial_decides_whatever_the_agent_ran(trial: TrialReward, expected: str | None) -> None:
-    run = run_of(RED)
-    run.trial = trial
-    assert verdict(run) == expected
-
-
-def test_a_call_that_goes_on_in_the_background_decides_nothing() -> None:
-    run = run_of(GREEN)
-    run.calls[0].is_stopped = True
-    assert verdict(run) is None

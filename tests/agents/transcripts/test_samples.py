@@ -6,7 +6,6 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.agents.transcripts.outcome_evidence import evidence_of
-from rbank_es.events import RunFinished
 from rbank_es.events.codec import event_types
 from rbank_es.exchange import import_paths
 from tests.agents.transcripts.sessions import transcript_runs
@@ -30,26 +29,6 @@ def verdict(run: object) -> str | None:
 def test_what_a_hook_gave_is_proved_by_the_transcript() -> None:
     assert transcript_runs(MAIN)[0][0].contexts == ["rbank: 1 item: round half up, not banker's rounding"]
     assert transcript_runs(LEGACY)[0][0].contexts == ["rbank: 1 item: round half up"]
-
-
-def test_tokens_count_once_a_message_however_many_lines_and_files_have_it(bank: Bank) -> None:
-    import_paths(bank, [MAIN, FORK, COPY])
-    assert sum(event.tokens_out for event in bank.log.read(types=["lm_called"])) == 180  # type: ignore[attr-defined]
-
-
-def test_a_fork_and_a_copy_have_one_new_turn_each(bank: Bank) -> None:
-    keys = [{run.key for run in transcript_runs(path)[0]} for path in (MAIN, FORK, COPY)]
-    assert [len(own - keys[0]) for own in keys] == [0, 1, 1]
-    report = import_paths(bank, [MAIN, FORK, COPY])
-    # The prompt that nobody answered yet stays out.
-    assert [file.runs for file in report.files] == [2, 1, 0] and "without an answer" in report.files[2].notes[0]
-    reverted = next(event for event in bank.log.read(types=["run_finished"]) if "529" in str(event.error))  # type: ignore[attr-defined]
-    assert isinstance(reverted, RunFinished) and reverted.extra == '{"commits":["4f2c1aa"]}'
-
-
-def test_an_error_of_the_provider_is_no_verdict() -> None:
-    run = transcript_runs(FORK)[0][1]
-    assert (run.ending, run.commits, verdict(run)) == ("failed", ["4f2c1aa"], None)
 
 
 def test_the_lines_of_a_broken_session_are_refused_by_number_and_the_rest_is_read() -> None:
@@ -87,24 +66,6 @@ def test_good_files_beside_broken_ones_come_in_with_exit_code_2(tmp_path: Path) 
         ("malformed", 2),
         ("unknown-version", 1),
     ]
-
-
-def test_a_paginated_rollout_and_the_file_that_resumes_it_are_one_thread() -> None:
-    (first,), (second,) = transcript_runs(PAGINATED)[0], transcript_runs(RESUMED)[0]
-    assert (first.key, second.key) == ((first.session, "turn-1"), (first.session, "turn-2"))
-    assert [(call.name, call.exit_code) for call in first.calls] == [("exec_command", 1), ("apply_patch", None)]
-    assert (second.prompts, second.commits, second.answer) == (["Undo it."], ["4f2c1aa"], "Undone.")
-
-
-def test_a_sub_agent_has_its_own_turn_and_not_those_of_its_parent() -> None:
-    (own,), tally = transcript_runs(FORKED)
-    assert (own.extra["turn"], own.prompts, tally.copied) == ("turn-9", ["Where do invoices round?"], 19)
-    assert own.parent == transcript_runs(LEGACY)[0][0].session
-
-
-def test_a_trajectory_without_a_trial_has_no_verdict() -> None:
-    (run,), _ = transcript_runs(SAMPLES / "atif/old-1.4.json")
-    assert (len(run.prompts), run.calls[0].result, verdict(run)) == (1, "Exit code 1\n1 failed, 1 passed", None)
 
 
 def test_no_secret_of_a_sample_reaches_the_log(bank: Bank) -> None:

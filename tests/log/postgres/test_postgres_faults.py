@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -37,81 +35,6 @@ def database(server: PostgresServer) -> Iterator[str]:
     server.execute(f"CREATE DATABASE {made}")
     yield made
     server.execute(f"DROP DATABASE {made} WITH (FORCE)")
-
-
-def test_an_append_takes_one_round_trip_alone_and_two_among_others(server: PostgresServer, tmp_path: Path) -> None:
-    """Who met another asks for the lock first, until nobody else wrote meanwhile."""
-    bank = name()
-    ENGINE.create(server.url(bank), [note("one")])
-    with Relay(server.home, tmp_path) as relay:
-        log, other = (ENGINE.open(server.url(bank, host=str(relay.folder))) for _ in range(2))
-        for writer in (log, other, log, other):
-            writer.append([note("more")])
-
-        def trips() -> int:
-            before = relay.trips
-            log.append([note("and more")])
-            return relay.trips - before
-
-        assert [trips(), trips(), trips()] == [2, 2, 1]  # behind the other, behind itself, and so on
-        other.append([note("in between")])
-        assert trips() == 3  # one in vain
-        other.append([note("again")])
-        assert trips() == 2
-
-
-def test_a_connection_that_is_torn_behind_the_commit_is_answered(server: PostgresServer, tmp_path: Path) -> None:
-    """In one round trip, and in two among other writers: the events are there once, and the append returns them."""
-    bank = name()
-    ENGINE.create(server.url(bank), [note("one")])
-    with Relay(server.home, tmp_path) as relay:
-        log, other = (ENGINE.open(server.url(bank, host=str(relay.folder))) for _ in range(2))
-        log.append([note("two")])
-        relay.break_behind(b"rbank.append")
-        assert log.append([note("three")]).last == 3 and relay.is_broken
-        other.append([note("four")])
-        log.append([note("five")])
-        relay.break_behind(b"rbank.append")
-        assert log.append([note("six"), note("seven")]).first == 6 and relay.is_broken
-    assert ENGINE.open(server.url(bank)).verify().events == 7
-
-
-@pytest.fixture
-def small_disk(server: PostgresServer) -> Iterator[Path]:
-    """A disk of 24 MiB that is the server's; left out where this user may mount none."""
-    folder = server.home / name()
-    folder.mkdir()
-    options = f"size=24m,uid={server.home.stat().st_uid}"
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True)
-    if mounted.returncode != 0:
-        pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode()}")
-    yield folder
-    subprocess.run(["umount", folder], check=True)
-
-
-@pytest.mark.slow
-def test_a_disk_that_is_full_refuses_an_append_and_keeps_the_log(server: PostgresServer, small_disk: Path) -> None:
-    """In one round trip as in two; what the server said is told. With room again, the same handles go on."""
-    made = name()
-    server.execute(f"CREATE TABLESPACE {made} LOCATION '{small_disk}'")
-    server.execute(f"CREATE DATABASE {made} TABLESPACE {made}")
-    place, filler = server.url(name(), database=made), small_disk / "filler"
-    log = ENGINE.create(place, [note("one")])
-    log.append([note("two")])
-    filler.write_bytes(bytes(shutil.disk_usage(small_disk).free - 2**17))
-    try:
-        for writer in (log, ENGINE.open(place)):
-            with pytest.raises(errors.LogUnavailable, match="No space left on device; the log is as it was"):
-                for _ in range(60):
-                    writer.append([note("x" * 1_900) for _ in range(30)])
-            end = writer.position()
-            assert writer.verify().events == end
-        filler.unlink()
-        assert log.append([note("more")]).first == end + 1
-    finally:
-        log.close()
-        server.execute(f"DROP DATABASE {made} WITH (FORCE)")
-        server.execute(f"DROP TABLESPACE {made}")
 
 
 @pytest.mark.slow
@@ -186,38 +109,6 @@ def test_an_append_that_was_the_victim_of_a_deadlock_is_made_again(server: Postg
     log.close()  # a session counts what it met when it ends, else seconds later
     met = f"SELECT 1 FROM pg_stat_database WHERE datname = '{database}' AND deadlocks = 1"
     wait_until(lambda: bool(server.execute(met)))
-
-
-def test_a_password_is_found_by_the_ways_of_libpq(
-    server: PostgresServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without one, or with a wrong one, the server's reason is told, and no password."""
-    place = server.url(name(), database=database)
-    ENGINE.create(place, [note("one")])
-    server.execute(f"CREATE ROLE {database} LOGIN SUPERUSER PASSWORD 'right-one'")
-    rules = server.data / "pg_hba.conf"
-    before = rules.read_text()
-    rules.write_text(f"local all {database} scram-sha-256\n{before}")
-    server.execute("SELECT pg_reload_conf()")
-    locked = place.replace("postgres@", f"{database}@", 1)
-    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
-    try:
-        with pytest.raises(errors.LogUnavailable, match="no password supplied"):
-            ENGINE.open(locked)
-        monkeypatch.setenv("PGPASSWORD", "wrong-one")
-        with pytest.raises(errors.LogUnavailable, match="password authentication failed") as refused:
-            ENGINE.open(locked)
-        assert "wrong-one" not in str(refused.value)
-        monkeypatch.delenv("PGPASSWORD")
-        (tmp_path / "pgpass").write_text(f"*:*:*:{database}:right-one\n")
-        (tmp_path / "pgpass").chmod(0o600)
-        log = ENGINE.open(locked)
-        assert log.append([note("two")]).last == 2
-        log.close()
-    finally:
-        rules.write_text(before)
-        server.execute("SELECT pg_reload_conf()")
-        server.execute(f"DROP ROLE {database}")
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Writers are killed, the server crashes: what was acknowledged is there, whole and once. The controls lose some."""
+"""Writers are killed, the server crashes: what was acknowledged is there, whole and once."""
 
 from __future__ import annotations
 
@@ -48,22 +48,6 @@ def test_nothing_acknowledged_is_lost_when_writers_and_the_server_are_killed(
     faults = writers.faults([own_server.url("one")])
     assert (faults["lost"], faults["partial"], faults["doubled"]) == (0, 0, 0), faults
     assert faults["acknowledged"] > 80 and log.verify().events == log.position()
-
-
-def test_without_the_sync_acknowledged_groups_are_lost(own_server: PostgresServer, tmp_path: Path) -> None:
-    """The control of the test above: the same crash takes what was acknowledged before the disk had it."""
-    for attempt in range(5):  # a server may have written all a moment before
-        url, folder = own_server.url(f"one{attempt}"), tmp_path / str(attempt)
-        folder.mkdir()
-        ENGINE.create(url)
-        writers = Writers([url], folder, 1, synced=False)
-        wait_for(writers, 200)
-        own_server.crash_and_start()
-        writers.stop()
-        faults = writers.faults([url])
-        if faults["lost"]:
-            break
-    assert faults["lost"] > 0 and (faults["partial"], faults["doubled"]) == (0, 0), faults
 
 
 def test_a_commit_that_a_crash_took_before_its_flush_is_made_again(

@@ -83,14 +83,6 @@ def test_what_is_derived_has_one_place_wherever_one_works(
     assert ENGINE.open(log.place + f"?host={server.home}&user=postgres").derived_directory == found
 
 
-def test_many_banks_of_a_database_share_its_connections(server: PostgresServer) -> None:
-    """One thread that uses a dozen banks has one."""
-    names = [free(server) + "&application_name=dozen" for _ in range(12)]
-    for log in [ENGINE.create(place) for place in names]:
-        log.append([note("one")])
-    assert server.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dozen'") == [(1,)]
-
-
 def test_a_bank_is_the_same_there_and_back(server: PostgresServer) -> None:
     """Copied to a server and home: one id, head and lines; commands and searches work on both."""
     with Bank.create("memory:") as bank:
@@ -101,28 +93,6 @@ def test_a_bank_is_the_same_there_and_back(server: PostgresServer) -> None:
                 assert each.search("height").hits == bank.search("height").hits and each.check().events == bank.position
             there.remember("Ask for the classes", "First.")
             assert there.replay().digests == there.copy().replay().digests
-
-
-def test_writers_of_one_bank_come_in_one_after_another(server: PostgresServer) -> None:
-    """Eight at once, alone and in groups, with and without ids: no gap, none lost, none doubled."""
-    place = free(server)
-    ENGINE.create(place)
-
-    def writer(number: int) -> Callable[[], int]:
-        def write() -> int:
-            log = ENGINE.open(place)
-            for turn in range(12):
-                base = number * 1_000 + turn * 3
-                log.append([note(f"{number}:{turn}:{i}", base + i if turn % 2 else None) for i in range(turn % 3 + 1)])
-            return 24
-
-        return write
-
-    assert at_once(*map(writer, range(8))) == [24] * 8
-    log = ENGINE.open(place)
-    notes = [getattr(event, "note", "") for event in log.read()]
-    assert len(notes) == len(set(notes)) == 8 * 24 == log.verify().events
-    log.close()  # and the idle connections of all
 
 
 def test_a_connection_that_breaks_behind_the_commit_is_answered(
@@ -401,18 +371,8 @@ def test_expectations_hold_in_one_trip_and_in_two(server: PostgresServer) -> Non
     assert [event.id for event in log.read(after=3)] == [event_id(4)]
 
 
-def test_a_naive_reader_of_numbers_would_skip_events(server: PostgresServer) -> None:
-    """The control: numbers are given out before commits are seen. A log's positions are seen in order."""
-    server.execute("DROP TABLE IF EXISTS naive")
-    server.execute("CREATE TABLE naive (no bigserial)")
-    with psycopg.connect(server.conninfo()) as slow, psycopg.connect(server.conninfo()) as quick:
-        slow.execute("INSERT INTO naive DEFAULT VALUES")
-        quick.execute("INSERT INTO naive DEFAULT VALUES")
-        quick.commit()
-        seen = server.execute("SELECT no FROM naive ORDER BY no")
-        slow.commit()
-    later = server.execute(f"SELECT no FROM naive WHERE no > {seen[-1][0]}")
-    assert len(seen) == 1 and later == []  # of two events, one is never seen
+def test_a_reader_that_follows_sees_each_position_once_and_in_order(server: PostgresServer) -> None:
+    """While many write: numbers that Postgres gives out are seen in the order of commits instead."""
     place = free(server)
     ENGINE.create(place)
     seen_by_reader, stop = list[int](), threading.Event()
