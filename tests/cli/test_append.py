@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from pathlib import Path
 
 import pytest
 
 from rbank_es import limits
-from rbank_es.bank import Bank
-from tests.cli_runner import Result, fails, run
+from tests.cli_runner import fails, run
 
 NOTE = '{"type":"note_logged","note":{"n":1}}'
 KNOWN = '{"type":"note_logged","id":"00000000-0000-8000-8000-000000000001","note":%d}'
@@ -45,24 +43,6 @@ def test_where_there_are_remains_of_a_bank_one_is_made(tmp_path: Path) -> None:
     assert run("append", "./new", "--create", "--json", cwd=tmp_path, stdin=NOTE).json["created"] is True
     (tmp_path / "file").touch()
     assert "it is a file" in fails("append", "./file", "--create", cwd=tmp_path, stdin=NOTE)
-
-
-def test_several_may_make_it_at_once(tmp_path: Path) -> None:
-    """One of them makes it; what all of them append is in it."""
-    done: list[Result] = []
-
-    def append() -> None:
-        done.append(run("append", "./new", "--create", "--json", cwd=tmp_path, stdin=NOTE))
-
-    threads = [threading.Thread(target=append) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(each.json["created"] for each in done) == [False, False, False, True]
-    with Bank.open(tmp_path / "new") as bank:
-        assert bank.position == 6 and bank.check().events == 6
-    assert [path.name for path in tmp_path.iterdir()] == ["new"]
 
 
 def test_the_limit_that_is_told_is_that_of_a_line() -> None:

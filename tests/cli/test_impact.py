@@ -15,7 +15,7 @@ from rbank_es.events import ArtifactMaterialised, ContextBuilt, NoteLogged, Reli
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.projections.lineage_edges import LineageNode
 from rbank_es.projections.provenance import PATH, RELATIONS
-from tests.cli.misled import HEIGHT, SORTED, WARNING, drawn, judged, learned, misled_bank, ran
+from tests.cli.misled import HEIGHT, drawn, judged, learned, misled_bank, ran
 from tests.cli_runner import SAMPLE, fails, run
 from tests.lineage_paths import followed
 from tests.pools import uuid_of
@@ -82,24 +82,6 @@ def test_a_context_tells_of_the_memory_graph_and_a_dry_run_records_it_in_the_set
 
 
 # ---------------------------------------------------------------- show --tree
-
-
-def test_a_tree_leads_back_to_the_runs_and_forward_to_what_was_drawn_from_uses(place: Path) -> None:
-    said = run("show", "misled", HEIGHT.id, "--tree", cwd=place).out
-    back, _, onward = said.partition("led to")
-    for words in (
-        "decision to add (dedup-",
-        "candidate",
-        "extraction at",
-        "judgment at",
-        "run wrong (submitted, success)",
-    ):
-        assert words in back, words
-    for words in ("used in run misled (submitted, failure)", "taught extraction at", WARNING.title, SORTED.title):
-        assert words in onward, words
-    facts = run("show", "misled", HEIGHT.id, "--tree", "--json", cwd=place).json
-    assert flat(facts["effects"]["tree"]) - {("item", HEIGHT.id)} == closure(place, "item", HEIGHT.id)
-    assert ("run", "wrong") in flat(facts["causes"]["tree"])
 
 
 def flat(tree: Any) -> set[tuple[str, str]]:

@@ -11,7 +11,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.main import main
 from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
-from tests.cli_runner import digest_of, fails, run
+from tests.cli_runner import digest_of, run
 
 QUERY = "SELECT ?light WHERE { ?light a lt:Lighthouse }"
 CASES = [
@@ -62,18 +62,6 @@ def judgments(place: Path) -> list[RunJudged]:
         return [event for event in bank.events() if isinstance(event, RunJudged)]
 
 
-def test_what_a_source_lacks_is_a_failure_only_where_it_was_declared_whole(place: Path) -> None:
-    """Also by what the bank was told before; a schema with an example doesn't know everybody's dogs."""
-    head = "@prefix e: <http://e.example/> . @prefix owl: <http://www.w3.org/2002/07/owl#> ."
-    (place / "dogs.ttl").write_text(f"{head} e:Dog a owl:Class . e:rex a e:Dog .")
-    case = {"id": "dog", "query": "What is Fido?", "agent_sparql": "SELECT ?c { e:fido a ?c }", "expert_verdict": True}
-    (place / "dogs.json").write_text(json.dumps([case]))
-    arguments = ("judge", "calibrate", "--cases", "dogs.json", "--ont", "dogs.ttl", "--json")
-    for options, decided in (((), 0), (("--not-whole",), 0), (("--whole",), 1)):
-        assert run(*arguments, *options, cwd=place).json["cases"] == decided
-    assert "--ont" in fails("judge", "calibrate", "--cases", "dogs.json", "--whole", cwd=place)
-
-
 @pytest.mark.slow
 def test_a_model_is_measured_and_no_bank_is_written_to(place: Path) -> None:
     before = digest_of(place / "bank")
@@ -81,15 +69,6 @@ def test_a_model_is_measured_and_no_bank_is_written_to(place: Path) -> None:
     told = run("judge", "calibrate", "--cases", "cases.json", *arguments, cwd=place).json
     assert (told["accuracy"], told["model"], told["scripted"]) == (1.0, "script:judge", True)
     assert before and digest_of(place / "bank") == before
-
-
-def test_ids_of_cases_are_any_texts(place: Path) -> None:
-    """One moved the cursor of the terminal; one was too long for the id of a run."""
-    odd = [CASES[1] | {"id": "\x1b[31mred\x07"}, CASES[1] | {"id": "x" * 300}]
-    (place / "odd.json").write_text(json.dumps(odd))
-    (place / "any.toml").write_text('[[task]]\nid = "*"\n[[task.judge]]\nfields = { success = true, reason = "R." }')
-    out = run("judge", "calibrate", "--cases", "odd.json", "--judge", "lm", "--lm", "script:any.toml", cwd=place).out
-    assert "disagreements (2)" in out and "\\x1b[31mred" in out and "\x1b" not in out
 
 
 @pytest.mark.slow

@@ -5,16 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli import main
-from rbank_es.events.items import Item
-from tests.cli_runner import SAMPLE, run
-from tests.tools.memories import remember
+from tests.cli_runner import SAMPLE
 
 Printed = pytest.CaptureFixture[bytes]
 
@@ -101,10 +98,3 @@ def test_an_event_is_shown_by_the_beginning_of_its_id(capsysbinary: Printed) -> 
     whole = next(each for each in ids if sum(other.startswith(each[:20]) for other in ids) == 1)
     assert main(["show", str(SAMPLE), whole[:20], "--json"]) == 0
     assert json.loads(capsysbinary.readouterr().out)["id"] == whole
-
-
-def test_eight_values_that_there_are_are_named(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "b") as bank:
-        remember(bank, *(Item.make(f"Item {n}", f"Word {n}.", domain=f"d{n:02}") for n in range(17)))
-    named = run("items", "./b", "--domain", "nosuch", cwd=tmp_path).err.partition("there are: ")[2]
-    assert named.strip() == f"{', '.join(f'd{n:02}' for n in range(8))}, …"

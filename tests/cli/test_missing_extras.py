@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.errors import MissingExtra
 from rbank_es.events import RunStarted
-from rbank_es.system.extras import EXTRAS, PURPOSES, missing_extra
+from rbank_es.system.extras import EXTRAS, PURPOSES
 from tests.cli_runner import ROOT, SAMPLE, run
 
 HIDDEN = {"PYTHONPATH": f"{ROOT / 'tests' / 'cli' / 'without_extras'}:{ROOT}"}
@@ -66,15 +65,6 @@ def test_the_demo_names_the_extra_and_keeps_the_sample_without_any(tmp_path: Pat
     kept = run("demo", "--sample", "./kept", cwd=tmp_path, env=HIDDEN)
     assert "kept ./kept: 609 events" in kept.out and "Open it in a browser" in kept.out
     assert "leave one out" in run("demo", "--sample", "./a", "--into", "./b", cwd=tmp_path, env=HIDDEN, code=2).err
-
-
-def test_any_failed_import_of_an_extra_names_it() -> None:
-    """Wherever it happens, in whatever module of the package; other missing modules stay what they are."""
-    for package, extra in EXTRAS.items():
-        found = missing_extra(ModuleNotFoundError("no", name=f"{package}.part"))
-        assert isinstance(found, MissingExtra) and found.extra == extra
-    assert missing_extra(ModuleNotFoundError("no", name="msgspec")) is None
-    assert missing_extra(ImportError("no", name="dspy")) is None
 
 
 def test_the_table_of_extras_is_that_of_the_project() -> None:

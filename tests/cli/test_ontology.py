@@ -10,7 +10,6 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.limits import tool_limits
-from rbank_es.sparql.endpoint_profiles import profile_named
 from rbank_es.sparql.lint import CODES
 from tests.cli_runner import ROOT, on_terminal, run
 
@@ -89,11 +88,3 @@ def test_the_document_lists_every_finding_in_its_own_words() -> None:
     """The codes that a profile can refuse."""
     section = DOCUMENT.split("| code | what was found |")[1].split("\n\n")[0]
     assert dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE)) == CODES
-
-
-def test_the_profile_in_the_document_is_one(tmp_path: Path) -> None:
-    """The example can be copied."""
-    [example] = re.findall(r"^```toml\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
-    (tmp_path / "kilns.toml").write_text(example)
-    profile = profile_named(tmp_path / "kilns.toml")
-    assert (profile.name, set(profile.refuses)) == ("kilns", {"unbound_predicate", "graph_scan"})

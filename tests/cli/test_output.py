@@ -16,7 +16,7 @@ from rbank_es.cli.shared import main as run
 from rbank_es.cli.shared import output
 from rbank_es.cli.shared.command_registry import application
 from rbank_es.cli.shared.output import Progress, format_bar
-from rbank_es.events import Erased, MemoriesRetracted, NoteLogged, Ref, type_of
+from rbank_es.events import type_of
 from rbank_es.events.codec import TYPES
 from rbank_es.events.event_sentences import summary
 from tests.cli_runner import ROOT
@@ -96,17 +96,6 @@ def test_every_type_of_event_has_its_sentence() -> None:
         seen.add(type_of(event))  # type: ignore[arg-type]
         assert said and "\n" not in said and "Struct" not in said and "Ref(" not in said, said
     assert seen == TYPES.keys()
-
-
-def test_a_summary_shows_the_beginning_of_a_long_text_and_marks_an_erased_one() -> None:
-    """A handle shows its preview, an erased text says so."""
-    assert summary(NoteLogged(note=Ref("0" * 64, "text", 500, "begins"))) == "note: begins…"
-    assert summary(NoteLogged(by="ann", note=Erased("0" * 64))) == "ann: [erased]"
-
-
-def test_extractions_that_are_set_aside_are_not_called_items() -> None:
-    event = MemoriesRetracted(how="tainted", extractions=("e1", "e2"), run="run-7", verdict="failure")
-    assert summary(event) == "2 extractions: e1, e2 set aside while run-7 is a failure"
 
 
 # ---------------------------------------------------------------- tables

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -55,19 +54,6 @@ def test_numbers_are_those_of_the_answers(moment: Moment) -> None:
     assert set(query_sql(moment.ask, joined).rows) == taught
     [(calls, sure)] = query_sql(moment.ask, "SELECT sum(tool_calls), sum(sure) FROM runs").rows
     assert calls == sum(run.tool_calls for run in runs) and sure == sum(bool(run.sure) for run in runs)
-
-
-def test_only_the_lists_that_are_read_are_asked_for(moment: Moment) -> None:
-    asked: list[str] = []
-
-    def ask(name: str, **given: Any) -> Any:
-        asked.append(name)
-        return moment.ask(name, **given)
-
-    query_sql(ask, "WITH few AS (SELECT id FROM items LIMIT 3) SELECT count(*) FROM few")
-    assert asked == ["items"]
-    query_sql(ask, "SELECT 1")
-    assert asked == ["items"]
 
 
 REFUSED = {
@@ -163,17 +149,3 @@ def test_json_csv_and_parquet_have_the_same_rows(tmp_path: Path, moment: Moment)
     table = pyarrow.parquet.read_table(tmp_path / "runs.parquet")
     assert [tuple(each.values()) for each in table.to_pylist()] == rows
     assert str(table.schema.field("tokens").type) in ("int64", "string")  # none of them may have any
-
-
-def test_a_table_has_the_first_rows_and_says_that_there_are_more(tmp_path: Path) -> None:
-    done = run("query", SAMPLE, "SELECT seq, type FROM events ORDER BY seq", cwd=tmp_path)
-    assert "bank_created" in done.out and "there is more than 100 rows" in done.err
-    assert "nothing found" in run("query", f"{SAMPLE}@0", SQL, cwd=tmp_path).out
-
-
-def test_without_a_query_the_views_are_described(tmp_path: Path) -> None:
-    shown = run("query", SAMPLE, "--json", cwd=tmp_path).json
-    assert {each["view"] for each in shown} == set(sql_views()) >= {"runs", "items", "events", "leakage", "health"}
-    assert all(each["meaning"] for each in shown)
-    [cost] = [each for each in shown if (each["view"], each["column"]) == ("runs", "cost_usd")]
-    assert cost["type"] == "REAL" and "US dollars" in cost["meaning"]

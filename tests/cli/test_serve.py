@@ -19,8 +19,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es.page.page_server import listen
-from tests.cli_runner import COMMAND, SAMPLE, environment, fails, run
+from tests.cli_runner import COMMAND, SAMPLE, environment, run
 
 
 @pytest.fixture
@@ -106,9 +105,3 @@ def test_killed_under_load_nothing_hinders_the_next_one_nor_the_bank(place: Path
     run("verify", "./sample", cwd=place)
     with serving(place) as (_, again):
         assert Browser(again["address"]).ask("runs")["total"] == 32
-
-
-def test_a_port_in_use_is_said_with_what_to_do(place: Path) -> None:
-    with listen(0) as taken:
-        message = fails("serve", "./sample", "--port", taken.getsockname()[1], cwd=place)
-    assert "is in use by another program" in message and "--port 0" in message

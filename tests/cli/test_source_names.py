@@ -264,13 +264,6 @@ def test_each_face_goes_on_without_unreadable_files_and_names_them(place: Path) 
         assert run(*line, "--skip-unreadable", cwd=place).err.startswith(notice), face
 
 
-def test_where_nothing_is_readable_skipping_is_no_way_out(place: Path) -> None:
-    expected = sentence(lambda: load_ontology("bad", skip_unreadable=True))
-    assert {fails(*line("bad"), "--skip-unreadable", cwd=place) for line in (FILES_ONLY | SOURCES).values()} == {
-        expected
-    }
-
-
 def test_a_program_gets_the_error_with_all_files(place: Path) -> None:
     told = json.loads(run("ontology", "mixed", "--json", cwd=place, code=2).out)
     assert told["error"]["type"] == "BadFiles" and "b.ttl" in told["error"]["message"]

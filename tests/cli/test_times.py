@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.events import RunStarted
 from tests.cli_runner import on_terminal, run
 
 DAYS = {"a": 3, "b": 1, "c": 2}
@@ -35,12 +34,6 @@ def imported(tmp_path: Path) -> Path:
         (folder / f"{name}.jsonl").write_text(trajectory(day))
     run("import", "./b", "runs", "--create", cwd=tmp_path)
     return tmp_path
-
-
-def test_an_import_appends_runs_in_the_order_in_which_they_happened(imported: Path) -> None:
-    with Bank.open(imported / "b") as bank:
-        started = [event for event in bank.events() if isinstance(event, RunStarted)]
-    assert [event.task for event in started] == [f"the task of day {day}" for day in (1, 2, 3)]
 
 
 @pytest.mark.slow

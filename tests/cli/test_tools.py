@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rbank_es.cli.tools import format_result, parse_call
+from rbank_es.cli.tools import parse_call
 from rbank_es.errors import BadInput
 from tests.cli_runner import SAMPLE, digest_of, maker, run
 
@@ -126,11 +126,3 @@ def test_a_call_is_a_name_and_a_json_object() -> None:
     assert parse_call("g_stats") == ("g_stats", {})
     with pytest.raises(BadInput, match="not JSON"):
         parse_call("g_stats {'a': 1}")
-
-
-@pytest.mark.parametrize(
-    "result", [{"ok": True}, {"rows": [{"a": 1}, {"b": [1, "ü"]}], "n": 1.5}, {"rows": [], "x": {}}]
-)
-def test_a_result_that_is_laid_out_is_still_the_same_json(result: dict[str, Any]) -> None:
-    """The lines are for people; what is in them is what the agent gets."""
-    assert json.loads(format_result(result)) == result

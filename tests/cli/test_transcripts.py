@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rbank_es.cli.shared.command_registry import COMMANDS
 from tests.cli.transcript import FOLDER, Scene, played, scenes
 from tests.effort import one_in
 
@@ -30,7 +29,3 @@ def test_a_scene_comes_out_as_it_was_recorded(scene: Scene, tmp_path: Path) -> N
     now = played(scene, tmp_path).splitlines()
     difference = list(unified_diff([scene.title, *scene.lines], now, "recorded", "now", lineterm=""))
     assert not difference, "\n".join(difference)
-
-
-def test_a_transcript_is_named_after_its_command() -> None:
-    assert {path.stem for path in FOLDER.glob("*.txt")} <= {*COMMANDS.names(), "help"}

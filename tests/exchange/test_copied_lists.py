@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rbank_es.bank import Bank
-from rbank_es.errors import BadImport
 from rbank_es.events import MemoriesExtracted, RunJudged, RunStarted
 from rbank_es.events.items import Item
 from rbank_es.exchange import ImportReport, import_paths
@@ -200,19 +199,6 @@ def support(bank: Bank) -> list[int]:
     return [entry.support for entry in bank.state().items.values()]
 
 
-def test_a_list_is_one_witness_in_whatever_pieces_banks_took_it(bank: Bank, tmp_path: Path) -> None:
-    """As a file that grew, or at once, and from one another."""
-    entries = [{"title": item.title, "content": item.content} for item in ITEMS]
-    with Bank.create("memory:") as other, Bank.create("memory:") as third:
-        take(bank, tmp_path, entries)
-        take(other, tmp_path, entries[1:2])
-        take(other, tmp_path, entries[::-1])
-        take(third, tmp_path, listed(other))
-        for source in (other, third):
-            bank.absorb(source)
-        assert support(bank) == [1, 1, 1]
-
-
 def test_what_was_erased_here_comes_back_by_no_list_of_another_bank(bank: Bank, tmp_path: Path) -> None:
     World.teach(bank, "r", ITEMS[0])
     with Bank.create("memory:") as other:
@@ -223,9 +209,3 @@ def test_what_was_erased_here_comes_back_by_no_list_of_another_bank(bank: Bank, 
         [entry] = bank.state().items.values()
         assert (entry.erased, entry.support) == (True, 1)
         assert listed(bank) == []
-
-
-def test_a_mark_that_no_export_wrote_is_refused(bank: Bank, tmp_path: Path) -> None:
-    for mark in ({"copy_of": ["nothing"], "words": "0"}, {"copy_of": [], "words": "0"}, {"words": "0"}, 7):
-        with pytest.raises(BadImport, match="rbank_es"):
-            take(bank, tmp_path, [ENTRY | {"rbank_es": mark}])

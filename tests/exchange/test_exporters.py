@@ -108,28 +108,7 @@ def test_items_come_back_as_they_are(bank: Bank, tmp_path: Path) -> None:
         assert active(other.state()) == active(bank.state())
 
 
-def test_erased_items_are_left_out(bank: Bank) -> None:
-    """Of an item without words only its id is left."""
-    bank.erase(item="bell")
-    assert [item["id"] for item in json.loads(b"".join(export(bank, None, "items")))] == [SEED.id, LEARNT.id]
-
-
 # ---------------------------------------------------------------- trajectories
-
-
-def test_a_run_that_failed_ends_in_an_error(bank: Bank) -> None:
-    """With the exception's name as its type."""
-    bank.append([RunStarted(run="r2"), RunFinished(run="r2", outcome="failed", error="gone", error_code="Lost")])
-    end = lines(bank, "trajectories", run="r2")[-1]
-    assert (end["event_type"], end["data"]) == ("run_error", {"error": "gone", "type": "Lost"})
-
-
-def test_runs_are_told_apart_when_their_events_are_not_in_a_row(bank: Bank) -> None:
-    """A file per run, whichever ends first; events of a run that never began are left out."""
-    bank.append([RunStarted(run="a", task="A"), RunStarted(run="b", task="B"), StepTaken(run="ghost", index=1)])
-    bank.append([StepTaken(run="a", index=1), RunFinished(run="b", outcome="submitted"), StepTaken(run="a", index=2)])
-    files = {name: b"".join(pieces).count(b"\n") for name, pieces in export_files(bank, None, "trajectories")}
-    assert files == {file_name("run/1") + ".jsonl": 7, "b.jsonl": 2, "a.jsonl": 3}
 
 
 def test_several_runs_are_several_files(bank: Bank) -> None:
@@ -151,19 +130,6 @@ def test_erased_texts_are_left_out_of_a_trajectory(bank: Bank) -> None:
 
 
 # ---------------------------------------------------------------- ReasoningBank
-
-
-def test_only_active_items_are_written_and_support_is_kept(bank: Bank, tmp_path: Path) -> None:
-    """A run that repeated an item under its own id has it too, so that it supports it again when imported."""
-    bank.append(RunStarted(run="r2", task="Again?"))
-    learn(bank, "success", LEARNT, runs=("r2",), skip=True)
-    bank.append({"type": "memories_retracted", "ids": ["bell"]})
-    first, second = lines(bank, "reasoningbank")
-    assert [len(record["memory_items"]) for record in (first, second)] == [1, 1]
-    assert "status" not in second and "think_list" not in second
-    with again(bank, "reasoningbank", tmp_path / "again") as other:
-        # Without a status an item counts as contrastive, yet its id follows from its words.
-        assert {entry.item.id: entry.support for entry in other.state().items.values()} == {LEARNT.id: 2}
 
 
 def test_items_that_no_run_brought_are_counted(bank: Bank) -> None:
@@ -207,15 +173,6 @@ def test_records_come_back_with_their_ids_and_unknown_keys(tmp_path: Path) -> No
 
 
 # ---------------------------------------------------------------- events and provenance
-
-
-def test_events_of_an_erased_bank_keep_the_marks(bank: Bank) -> None:
-    """Also where the text was stored apart."""
-    step = next(event.seq for event in bank.events(types={"step_taken"}))
-    bank.erase(event=step)
-    found = json.loads(b"".join(export(bank, None, "events")).splitlines()[step - 1])
-    assert found["reasoning"]["is"] == "erased" and found["code"]["is"] == "erased"
-    assert isinstance(found["salt"], dict)
 
 
 # ---------------------------------------------------------------- all forms

@@ -311,16 +311,6 @@ def test_numbers_as_texts_and_line_ends_in_texts_make_no_second_run(shelf: Shelf
     assert (len(state.runs), [entry.support for entry in state.items.values()]) == (1, [1])
 
 
-def test_a_changed_verdict_ends_what_was_drawn_under_the_other(shelf: Shelf) -> None:
-    shelf.take(jsonl([RECORD]))
-    shelf.take(jsonl([RECORD | {"status": "fail", "memory_items": _markdown(["Read the legend"])}]))
-    items = shelf.bank.state().items.values()
-    assert {entry.item.title: entry.state for entry in items} == {
-        "Sort by price": "unsupported",
-        "Read the legend": "active",
-    }
-
-
 def test_a_verdict_that_comes_later_takes_the_place_of_none(shelf: Shelf) -> None:
     """What was drawn without one counts no more, in whatever order the copies come; an overrule reaches the rest."""
     bare = {key: value for key, value in RECORD.items() if key != "status"}
@@ -407,23 +397,3 @@ def test_another_banks_own_affairs_stay_there(shelf: Shelf) -> None:
     _back(shelf, "events", other)
     assert shelf.bank.policies().policies == before
     assert shelf.bank.state().items[other_item].state == "active"
-
-
-@pytest.mark.parametrize("data", [jsonl([RECORD]), json.dumps([{"title": "Mind the wind"}]).encode(), jsonl(RUN)])
-def test_two_banks_that_imported_one_file_know_it_from_one_another(shelf: Shelf, data: bytes) -> None:
-    """Each recorded it at a time of its own, which is no other content."""
-    other = shelf.other()
-    for bank in (shelf.bank, other):
-        into(bank, shelf.folder / "file.jsonl", data)
-    before = shelf.bank.head()
-    _back(shelf, "events", other)
-    assert shelf.bank.head() == before
-
-
-def test_a_run_whose_item_supports_another_runs_item_comes_back_as_nothing_new(shelf: Shelf) -> None:
-    """Its own words are not in its line, so the line alone doesn't tell what the run brought."""
-    near = [_markdown([title]) for title in ("Scan all pages first", "Scan all pages first of all")]
-    shelf.take(jsonl([RECORD | {"think_list": [str(n)], "memory_items": items} for n, items in enumerate(near)]))
-    before = shelf.bank.head()
-    _back(shelf, "reasoningbank", shelf.other())
-    assert shelf.bank.head() == before

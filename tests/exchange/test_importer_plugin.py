@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from rbank_es.exchange import IMPORTERS
 from tests.plugins import install, run_with
 
 PLUGIN = '''
@@ -65,13 +64,3 @@ def test_an_importer_that_returns_something_else_is_named(tmp_path: Path) -> Non
     code, said = run_with(tmp_path, 'result = command("import", "./bank", "items.tsv", "--create")', tmp_path)
     assert code == 2
     assert "the plugin 'tabs' of the package tab_importer can't be used: it returned dict, not Parsed" in said
-
-
-def test_every_importer_is_registered_under_its_form() -> None:
-    assert [(name, importer.form) for name, importer in IMPORTERS.all()] == [
-        (form, form)
-        for form in (
-            *("items", "trajectory", "reasoningbank", "atif", "gemini-cli", "claude-code", "codex", "chat"),
-            *("otlp", "events"),
-        )
-    ]

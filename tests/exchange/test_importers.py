@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +20,6 @@ from rbank_es.errors import BadFiles, BadImport, BadInput, DuplicateEvent, Limit
 from rbank_es.events import (
     ContextBuilt,
     Event,
-    MemoriesConsolidated,
     MemoriesExtracted,
     NoteLogged,
     RunFinished,
@@ -31,8 +28,6 @@ from rbank_es.events import (
     StepTaken,
     ToolCalled,
 )
-from rbank_es.events.derived_ids import derived_id
-from rbank_es.events.items import Item
 from rbank_es.exchange import import_paths, parse
 from rbank_es.exchange.exporters import export
 from rbank_es.exchange.memory_markdown import parse_memories
@@ -172,14 +167,6 @@ def test_too_many_events_for_one_append_are_refused(monkeypatch: pytest.MonkeyPa
         parse("x", jsonl(*RUN))
 
 
-def test_ids_are_uuids_of_version_8_that_follow_from_the_source() -> None:
-    """RFC 9562: version 8, variant 10; the same source and parts give the same id, others another."""
-    made = uuid.UUID(derived_id(b"source", 3, 1))
-    assert (made.version, made.variant) == (8, uuid.RFC_4122)
-    assert derived_id(b"source", 3, 1) == str(made)
-    assert len({derived_id(b"source", 3, 1), derived_id(b"source", 31), derived_id(b"other", 3, 1)}) == 3
-
-
 @pytest.mark.parametrize(
     ("recorded", "utc"),
     [
@@ -265,19 +252,6 @@ def test_a_bad_item_is_refused_with_its_number_and_the_field(entry: Any, says: s
     assert says in caught.value.reason
 
 
-def test_candidates_are_decided_by_the_policy_in_force(bank: Bank, tmp_path: Path) -> None:
-    """What states the same under another id supports the item that it repeats; a known id adds nothing."""
-    import_paths(bank, [written(tmp_path, "a.json", json.dumps(ITEMS).encode())])
-    twins = [ITEMS[0] | {"tags": ["other"]}, ITEMS[1] | {"id": "fog2", "title": "Sound the horns"}]
-    report = import_paths(bank, [written(tmp_path, "b.json", json.dumps(twins).encode())])
-    state = bank.state()
-    assert {id: entry.support for id, entry in state.items.items()} == {"wind": 1, "fog": 2, "log": 1}
-    assert (report.files[0].items_added, report.files[0].items_skipped) == (0, 1)
-    assert [(each.record, each.differing) for each in report.files[0].changes] == [("wind", ("item",))]
-    last = [event for event in bank.events() if isinstance(event, MemoriesConsolidated)][-1]
-    assert (last.policy, last.decisions[0].reason) == ("dedup-2", "same")
-
-
 # ---------------------------------------------------------------- trajectories
 
 
@@ -359,12 +333,6 @@ def test_the_short_form_and_the_scaling_form() -> None:
         found = events(jsonl(record))
         assert not [event for event in found if isinstance(event, RunJudged | StepTaken)]
         assert (found[-1].kind, found[-1].relied, found[-1].heads[0].src) == ("contrastive", (), "contrastive")
-
-
-def test_equal_records_are_runs_of_their_own() -> None:
-    """A memory file may hold a task twice."""
-    runs = {event.run for event in events(jsonl(MEMORY, MEMORY)) if isinstance(event, RunStarted)}
-    assert len(runs) == 2
 
 
 @pytest.mark.parametrize(
@@ -499,12 +467,6 @@ def test_an_export_with_a_handle_or_an_id_twice_is_refused(bank: Bank, exported:
 FILES = {"items": json.dumps(ITEMS).encode(), "trajectory": jsonl(*RUN), "reasoningbank": jsonl(MEMORY, MEMORY)}
 
 
-def test_a_run_is_one_append(bank: Bank, tmp_path: Path) -> None:
-    """Readers see the whole run or nothing of it."""
-    import_paths(bank, [written(tmp_path, "r.jsonl", jsonl(*RUN))])
-    assert [event.more for event in bank.events(after=2)] == [4, 3, 2, 1, 0]
-
-
 def test_all_broken_files_are_named_at_once_and_left_out_only_where_somebody_says_so(
     bank: Bank, tmp_path: Path
 ) -> None:
@@ -592,27 +554,6 @@ def test_what_does_not_fit_into_one_append_is_split_between_groups(
     assert (report.groups, report.groups_known, bank.position) == (5, 2, 2 + 35)
     assert len(bank.state().runs) == 5
     assert len(active(bank.state())) == 1
-
-
-def test_several_importers_of_the_same_files_add_them_once(bank: Bank, tmp_path: Path) -> None:
-    """Whoever comes second finds them there; together they report what was added."""
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for number in range(4):
-        written(folder, f"{number}.jsonl", jsonl(MEMORY | {"query": f"q{number}"}))
-    appended: list[int] = []
-
-    def work() -> None:
-        with Bank.open(bank.place, unsafe_no_sync=True) as own:
-            appended.append(import_paths(own, [folder]).appended)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(appended) == bank.position - 2 == 4 * 7
-    assert bank.state().items[Item.make_id("Look in the drawer", "First.")].support == 4
 
 
 # ---------------------------------------------------------------- laws

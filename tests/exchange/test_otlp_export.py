@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from rbank_es import Bank
 from rbank_es.exchange import import_paths
 from rbank_es.exchange.exporters import export, export_files
-from tests.cli_runner import SAMPLE, run
+from tests.cli_runner import SAMPLE
 
 
 def decoded(line: bytes) -> list[Span]:
@@ -64,19 +64,6 @@ def test_a_recorded_run_is_a_trace_with_its_memory_and_its_verdict() -> None:
     (made,) = json.loads(given(spans["create_memory"])["gen_ai.memory.records"])
     assert made["content"].startswith("Ask for all")
     assert spans["execute_tool"].status.code == 2 and given(spans["execute_tool"])["error.type"]
-
-
-def test_every_run_of_the_sample_is_a_trace_of_its_own(tmp_path: Path) -> None:
-    run("export", SAMPLE, "--format", "otlp", "-o", "traces.jsonl", cwd=tmp_path)
-    lines = (tmp_path / "traces.jsonl").read_bytes().splitlines()
-    found = [decoded(line) for line in lines]
-    with Bank.open(SAMPLE) as bank:
-        assert len(found) == sum(1 for _ in bank.log.read(types=["run_started"]))
-    assert len({spans[0].trace_id for spans in found}) == len(found)
-    for spans in found:
-        assert len({span.span_id for span in spans}) == len(spans)
-        assert all(0 < span.start_time_unix_nano <= span.end_time_unix_nano for span in spans)
-    assert run("export", SAMPLE, "--format", "otlp", cwd=tmp_path).out.encode() == b"\n".join([*lines, b""])
 
 
 def test_an_export_comes_back_as_nothing_because_its_runs_are_there(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import BadPolicy, DuplicateEvent, PositionConflict
+from rbank_es.errors import DuplicateEvent, PositionConflict
 from rbank_es.events import (
     Decision,
     Erased,
@@ -22,17 +22,14 @@ from rbank_es.events import (
     MemoriesConsolidated,
     MemoriesExtracted,
     NoteLogged,
-    PolicyChoice,
-    PolicySet,
     Reliance,
     RunJudged,
 )
 from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.extraction import Extraction, consolidate
-from rbank_es.law import Append, Dedup, DedupV2, State, active, fold
-from rbank_es.law.decisions import Decider, consolidation_policy, optimistically, pause_s
-from rbank_es.policies import default_policies, load_policies
+from rbank_es.law import Append, Dedup, State, active, fold
+from rbank_es.law.decisions import Decider, optimistically, pause_s
 from rbank_es.testing import event_id
 
 COUNT = Item.make("Count with DISTINCT", "joins repeat rows so count distinct things", "success")
@@ -58,23 +55,6 @@ def before_each_append(bank: Bank, monkeypatch: pytest.MonkeyPatch, meddle: Call
     monkeypatch.setattr(bank.log, "append", slow)
 
 
-def test_decisions_of_one_call_know_what_the_calls_before_ended_with(bank: Bank) -> None:
-    """A verdict behind the last extraction of a call counts for the next: it may take an item's support away."""
-    decider = Decider(bank.state())
-    learned = replace(extraction(NEAR), relied=(Reliance(run="r", verdict="success"),))
-    verdict = RunJudged(run="r", verdict="failure", judge="j", judge_version="1", purpose="learning", kind="lm")
-    made = [*decider.decided([learned.event(event_id(1))]), *decider.decided([verdict])]
-    made += decider.decided([extraction(NEAR).event(event_id(2))])
-    decisions = [each.decisions[0].action for each in made if isinstance(each, MemoriesConsolidated)]
-    assert decisions == ["add", "add"]
-
-
-def test_append_takes_what_dedup_skips(tmp_path: Path) -> None:
-    policies = load_policies('[consolidation]\nname = "append"')
-    with Bank.create(tmp_path / "bank", policies=policies, unsafe_no_sync=True) as bank:
-        assert len(consolidate(bank, [extraction(COUNT), extraction(NEAR)]).added) == 2
-
-
 def test_a_policy_in_the_place_of_the_banks_decides_once_and_its_decision_is_kept(bank: Bank) -> None:
     """As `--no-dedup` asks for. Overruled and back, what it added is there again, and no other policy weighs it."""
     consolidate(bank, [extraction(COUNT)])
@@ -89,13 +69,6 @@ def test_a_policy_in_the_place_of_the_banks_decides_once_and_its_decision_is_kep
     assert bank.replay().digests.items == before and bank.check(decisions=True).canonical.canonical
     third = Item.make("Count with DISTINCT?", NEAR.content, "success")
     assert consolidate(bank, [extraction(third)]).decisions[0].action == "skip"
-
-
-def test_items_alone_are_an_extraction_by_hand(bank: Bank) -> None:
-    made = consolidate(bank, [COUNT, NEAR])
-    assert [each.action for each in made.decisions] == ["add", "skip"]
-    (event,) = bank.events(types={"memories_extracted"})
-    assert isinstance(event, MemoriesExtracted) and event.kind == "manual"
 
 
 # ---------------------------------------------------------------- again
@@ -123,44 +96,7 @@ def test_an_extraction_that_somebody_appended_without_decisions_is_refused(bank:
         consolidate(bank, [event])
 
 
-def test_a_crash_leaves_both_or_none(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decision is no second append."""
-    appended: list[int] = []
-    append = bank.log.append
-
-    def counting(events: Any, **options: Any) -> Any:
-        appended.append(len(events))
-        return append(events, **options)
-
-    monkeypatch.setattr(bank.log, "append", counting)
-    consolidate(bank, [extraction(COUNT)])
-    assert appended == [2]
-
-
 # ---------------------------------------------------------------- others
-
-
-def test_what_other_runs_record_makes_no_decision_anew(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent at work appends faster than a large bank can be weighed: the decision that was made holds."""
-    decided = count_decisions(monkeypatch)
-    with Bank.open(bank.place, unsafe_no_sync=True) as other:
-        before_each_append(bank, monkeypatch, lambda: void(other.append(NoteLogged(note="{}"))), times=5)
-        made = consolidate(bank, [extraction(COUNT, NEAR)])
-    assert made.added == (COUNT.id,)
-    assert decided == [State()]
-
-
-def count_decisions(monkeypatch: pytest.MonkeyPatch) -> list[State]:
-    """Return a list to which every later decision adds the items that it begins with."""
-    states: list[State] = []
-
-    class Counting(Decider):
-        def __init__(self, state: State, *more: Any) -> None:
-            states.append(State(items=dict(state.items)))
-            super().__init__(state, *more)
-
-    monkeypatch.setattr("rbank_es.law.decisions.Decider", Counting)
-    return states
 
 
 def test_who_loses_waits_and_no_longer_than_the_limit(bank: Bank) -> None:
@@ -188,19 +124,6 @@ def test_it_gives_up_when_others_are_always_faster(bank: Bank, monkeypatch: pyte
             consolidate(bank, [extraction(COUNT)])
     assert bank.position == position + limits.CONSOLIDATION_TRIES
     assert bank.state().items == {}
-
-
-def test_the_state_of_a_decision_is_not_changed_by_another_thread(bank: Bank) -> None:
-    """Reading on changes the known items in place, so whoever decides next waits."""
-    consolidate(bank, [extraction(COUNT)])
-    other = threading.Thread(target=consolidate, args=(bank, [extraction(OTHER)]))
-    with bank.latest.at(bank.position) as basis:
-        before = dict(basis.state.items)
-        other.start()
-        other.join(0.1)
-        assert other.is_alive() and basis.state.items == before and list(before) == [COUNT.id]
-    other.join()
-    assert list(bank.state().items) == [COUNT.id, OTHER.id]
 
 
 @pytest.mark.slow
@@ -254,23 +177,6 @@ def void(_: object) -> None:
 # ---------------------------------------------------------------- policies, erasure
 
 
-def test_a_bank_without_a_policy_appends_and_one_of_the_future_is_refused(bank: Bank) -> None:
-    assert consolidation_policy(State()) == Append()
-    bank.append(PolicySet(policies=(PolicyChoice(kind="consolidation", name="merge", version=99),)))
-    with pytest.raises(BadPolicy):
-        consolidate(bank, [extraction(COUNT)])
-    assert DedupV2().choice in default_policies()
-
-
-def test_a_state_that_is_kept_forgets_what_was_erased(bank: Bank) -> None:
-    """An item without words is nobody's twin."""
-    consolidate(bank, [extraction(COUNT)])
-    with bank.latest.at(bank.position) as basis:
-        assert basis.state.items[COUNT.id].item.title == COUNT.title
-    bank.erase(item=COUNT.id)
-    assert consolidate(bank, [extraction(NEAR)]).added == (NEAR.id,)
-
-
 def test_candidates_without_words_are_discarded_with_a_reason(bank: Bank) -> None:
     """As those of an export from a bank in which they were erased: decisions about the others keep their index."""
     event = extraction(COUNT, OTHER).event()
@@ -285,23 +191,6 @@ def test_candidates_without_words_are_discarded_with_a_reason(bank: Bank) -> Non
 
 
 # ---------------------------------------------------------------- what an open bank keeps
-
-
-def test_an_open_bank_reads_each_event_of_others_once_and_none_of_its_own(
-    bank: Bank, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However often it decides; what it appended itself it knows."""
-    began: list[int] = []
-    read = bank.log.read
-    monkeypatch.setattr(bank.log, "read", lambda **given: (began.append(given["after"]), read(**given))[1])
-    for number in range(5):
-        consolidate(bank, [extraction(Item.make(f"Title {number * 7}", f"words {number} " * number, "success"))])
-    assert began == [0]
-    known = bank.position
-    with Bank.open(str(bank.place)) as other:
-        other.append(NoteLogged(note="{}"))
-    consolidate(bank, [extraction(OTHER)])
-    assert began == [0, known]
 
 
 def test_threads_of_one_bank_decide_one_after_the_other(bank: Bank) -> None:

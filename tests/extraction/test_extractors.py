@@ -33,12 +33,6 @@ GOOD = answer([entry()])
 # ---------------------------------------------------------------- one run
 
 
-def test_a_model_is_told_what_is_wrong_with_each_entry_by_its_number_from_1(tmp_path: Path) -> None:
-    with extractor(tmp_path, answer([3, {"title": "only"}]), GOOD) as (_, lms, engine):
-        extract(past(), TASK, WON, lms)
-    assert "(entry 1: not_an_object, entry 2: no_content)" in engine.prompts[1]
-
-
 @pytest.mark.parametrize(
     ("bad", "code"),
     [("Sorry.", "malformed"), (answer([3, {}]), "no_usable_item"), ("[[ ## memory_items ## ]]\n[[[[", "malformed")],
@@ -166,16 +160,6 @@ def test_without_both_there_is_no_contrast(tmp_path: Path, verdicts: Sequence[An
     with extractor(tmp_path, GOOD) as (bank, lms, _):
         made = contrastive_extract([past()] * len(verdicts), TASK, verdicts, lms)
         assert (made.items, made.reason, called(bank)) == ((), f"nothing_to_compare: {words}", [])
-
-
-def test_a_pattern_is_drawn_from_successes_alone(tmp_path: Path) -> None:
-    tried = [past("run-a"), past("run-b", answer="five"), past("run-c", answer="three")]
-    with extractor(tmp_path, GOOD) as (_, lms, engine):
-        made = extract_common_patterns(tried, TASK, [WON, LOST, WON], lms)
-        one = extract_common_patterns(tried[:2], TASK, [WON, LOST], lms)
-    assert (made.kind, made.runs, made.items[0].src) == ("pattern", ("run-a", "run-c"), "pattern")
-    assert "three" in engine.prompts[0] and "five" not in engine.prompts[0]
-    assert (one.code, one.items, len(engine.prompts)) == ("nothing_to_compare", (), 1)
 
 
 def test_each_run_needs_its_judgment(tmp_path: Path) -> None:

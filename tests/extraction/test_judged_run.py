@@ -25,16 +25,6 @@ def steps(count: int, chars: int = 100) -> list[PastStep]:
     ]
 
 
-def test_what_is_between_the_first_and_the_last_steps_is_left_out_and_counted() -> None:
-    """Whole steps, as many of the last as fit."""
-    text = format_trajectory(steps(9), 800)
-    assert len(text) <= 800
-    assert text.startswith("Step 1\nReasoning:\nthought 1\n")
-    assert "[steps 2 to 6 left out: 5 of 9]" in text
-    assert [number for number in range(1, 10) if f"code_{number}()" in text] == [1, 7, 8, 9]
-    assert text.count("9 " * 50) == 1
-
-
 def test_steps_that_are_too_long_are_clipped_between_lines_and_the_last_gets_more() -> None:
     """Head and tail stay: an error stands at the end of an output."""
     long = "\n".join(f"line {number}" for number in range(1_000))

@@ -106,12 +106,6 @@ def test_what_breaks_the_limits_or_serves_the_judge_is_left_out_and_told(bad: It
     assert alone is not None and (alone.items, alone.code) == ((), "no_usable_item")
 
 
-def test_a_run_may_flood_its_bank_with_proposals_and_few_are_taken() -> None:
-    made = from_proposals([proposed(item(f"Title {number}")) for number in range(500)], WON)
-    assert made is not None and len(made.items) == limits.EXTRACTION_PROPOSALS
-    assert made.reason == "left_out: 490 of 500 proposals"
-
-
 def test_words_that_were_erased_are_no_candidates(tmp_path: Path) -> None:
     one = item(content="a secret that must be forgotten")
     with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
@@ -151,9 +145,3 @@ def test_a_query_that_proposed_itself_counts_where_the_answer_rests_on_it(
         bank.append([proposed(item("vouched")), ToolCalled(run="run-a", tool="mem_add", arguments="no JSON")])
         end_of(bank, sparql, evidence)
         assert [event.candidate.title for event in proposals_of(bank, "run-a")] == [*kept, "vouched"]  # type: ignore[union-attr]
-
-
-def test_of_a_run_that_did_not_end_no_query_proposed_itself(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank:
-        bank.append([msgspec.structs.replace(proposed(item()), by="sparql_query"), proposed(item("Good"))])
-        assert [event.by for event in proposals_of(bank, "run-a")] == ["mem_add"]

@@ -39,11 +39,6 @@ def test_of_the_labelled_cases_the_checks_decide_only_failures_and_none_wrongly(
     assert found.disagreements == () and metrics.cases >= decided
 
 
-@pytest.mark.parametrize("cases", [SEEN, UNSEEN], ids=["seen", "unseen"])
-def test_without_data_the_checks_decide_less_and_nothing_wrongly(cases: tuple[Case, ...]) -> None:
-    assert measured(cases, None).disagreements == ()
-
-
 @pytest.fixture
 def ships(tmp_path: Path) -> Source:
     """Return a schema that has no instances."""

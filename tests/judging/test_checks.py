@@ -79,11 +79,6 @@ def test_only_a_failure_that_a_check_is_sure_of_is_recorded_as_sure() -> None:
     assert not any(other.event("r").sure or other.as_dict()["sure"] for other in others)
 
 
-def test_what_is_no_sparql_is_told() -> None:
-    assert codes(run_of("SELECT ?x WHERE {", answer="x")) == ["unreadable_query!"]
-    assert codes(run_of("I searched for things")) == ["unreadable_query!"]
-
-
 # ---------------------------------------------------------------- what the run's own events say
 
 
@@ -108,10 +103,6 @@ def test_a_query_that_the_run_had_answered_is_known_again() -> None:
 def test_a_query_that_the_run_did_not_have_answered_is_told(other: str) -> None:
     run = run_of(THINGS, answer="a", queries=(ran(other, table((iri("a"),))), ran(THINGS, error_code="timeout")))
     assert codes(run) == ["query_not_run"]
-
-
-def test_where_nobody_knows_what_was_run_nothing_is_said_of_it() -> None:
-    assert codes(run_of(THINGS, queries=None)) == []
 
 
 def test_counting_rows_that_were_cut_is_a_failure_and_listing_them_is_said() -> None:
@@ -187,15 +178,6 @@ def test_a_variable_that_may_be_of_several_classes_is_told_by_the_schema(lights_
 # ---------------------------------------------------------------- what the source says
 
 
-def test_a_query_is_run_again_only_where_the_run_does_not_tell(lights_source: Source) -> None:
-    engine = Failing("timeout")
-    known = run_of(LIGHTS, answer="gannet", queries=(ran(LIGHTS, table((iri("gannet"),))),))
-    assert check(known, with_engine(lights_source, engine)).findings == []
-    assert engine.asked == 0
-    assert codes(run_of(LIGHTS), with_engine(lights_source, engine)) == ["failed_query"]
-    assert engine.asked == 1
-
-
 @pytest.mark.parametrize("code", ["unreachable", "endpoint_error", "too_many_requests", "engine_failed"])
 def test_an_endpoint_that_does_not_answer_is_not_the_runs_fault(code: str, lights_source: Source) -> None:
     assert check(run_of(LIGHTS), with_engine(lights_source, Failing(code))).findings == []
@@ -211,22 +193,7 @@ def test_a_query_that_was_changed_for_the_better_counts_by_its_answer(lights_sou
     assert codes(other, lights_source) == ["query_not_run"]
 
 
-def test_queries_that_may_not_run_are_told(lights_source: Source) -> None:
-    assert codes(run_of("SELECT * WHERE { SERVICE <http://e.org/> { ?s ?p ?o } }"), lights_source) == ["refused_query"]
-    assert codes(run_of("DELETE WHERE { ?s ?p ?o }")) == ["refused_query!"]
-
-
 # ---------------------------------------------------------------- grounding
-
-
-def test_terms_that_exist_nowhere_are_told_and_those_in_the_answer_only_said(lights_source: Source) -> None:
-    query = "SELECT ?l WHERE { ?l a lt:Lighthouse ; lt:luminosity 3 }"
-    verdict = judge_by_checks(run_of(query, answer="lt:Lighthouse and lt:Submarine"), lights_source)
-    assert [each.code for each in verdict.findings] == ["ungrounded_query", "ungrounded_answer"]
-    assert verdict.grounding is not None
-    assert verdict.grounding.unknown_in_query == ("lt:luminosity",)
-    assert verdict.grounding.answer_share == 0.5
-    assert verdict.learnable  # from a failure, there is always something to learn
 
 
 def test_a_success_that_names_what_is_not_there_is_not_learned_from(lights_source: Source) -> None:

@@ -14,8 +14,7 @@ from rbank_es.errors import BadInput, BadPlugin, BadPolicy, JudgeFailed
 from rbank_es.events import RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.judging import JUDGES, Gold, JudgeInputs, RunOutcome, Verdict, decide
-from rbank_es.judging.judge_protocol import JudgingPolicy
-from rbank_es.judging.judges import NOBODY, needs_of, policy_for
+from rbank_es.judging.judges import policy_for
 from rbank_es.loop.settings import LoopSettings
 from rbank_es.models.model_choice import LmChoice
 from rbank_es.policies import CheckJudging, LmJudging
@@ -60,21 +59,6 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: brevity-judge\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[rbank_es.plugins]\nbrevity = brevity_judge:add\n")
     monkeypatch.syspath_prepend(site)
-
-
-def test_ours_fulfil_the_protocol() -> None:
-    for name in ("checks", "lm", "gold"):
-        found = JUDGES.get(name)
-        assert callable(found.judge) and found.needs <= {"model", "gold"}
-        assert isinstance(found.policy, JudgingPolicy)
-    assert needs_of(NOBODY) == frozenset()
-
-
-def test_a_judge_of_another_package_is_used_in_python(plugin: None) -> None:
-    assert decide(RUN, judge="brevity").verdict == "success"
-    verdict = decide(LONG, judge="brevity")
-    assert (verdict.verdict, verdict.reason, verdict.judge) == ("failure", "4 words", "brevity")
-    assert decide(run_of("no query", answer="short"), judge="brevity").judge == "checks"
 
 
 def test_a_judge_of_another_package_is_used_on_the_command_line(

@@ -18,7 +18,7 @@ from rbank_es.events import LmCalled
 from rbank_es.events.items import Item
 from rbank_es.judging.gold_answers import Gold
 from rbank_es.judging.judges import decide, judge
-from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_for, within
+from rbank_es.judging.lm_judge import NONE, Precedents, judge_by_lm, precedents_for
 from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.run_models import Lms
 from rbank_es.policies import CheckJudging, LmJudging
@@ -54,14 +54,6 @@ def models(bank: Bank, engine: Replies) -> Iterator[Lms]:
 
 def calls(bank: Bank) -> list[LmCalled]:
     return [event for event in bank.events(resolve=True) if isinstance(event, LmCalled)]
-
-
-def test_no_question_of_a_judge_is_put_twice(bank: Bank) -> None:
-    """The third was the second again, at temperature 0."""
-    engine = Replies("I think it is fine.")
-    with models(bank, engine) as lms:
-        judge_by_lm(RUN, lms)
-    assert len({call.request_key for call in calls(bank)}) == len(calls(bank)) == limits.JUDGE_TRIES
 
 
 PIECES = st.text(max_size=8) | st.sampled_from(
@@ -117,24 +109,6 @@ def test_after_as_many_dropped_connections_as_there_are_tries_there_is_no_verdic
     assert len(calls(bank)) == limits.JUDGE_TRIES
 
 
-@pytest.mark.parametrize("chars", [100, 1_001, 8_000])
-def test_a_long_text_is_cut_in_its_middle_to_its_budget(chars: int) -> None:
-    cut = within("begin" + "x" * 90_000 + "end", chars)
-    assert chars - 20 <= len(cut) <= chars and cut.startswith("begin") and cut.endswith("end") and "left out" in cut
-
-
-def test_a_model_that_does_not_answer_is_no_verdict(bank: Bank) -> None:
-    with models(bank, Replies("")) as lms, pytest.raises(LmFailed, match="empty"):
-        judge_by_lm(RUN, lms)
-    assert not [event for event in bank.events() if type(event).__name__ == "RunJudged"]
-
-
-def test_what_a_run_says_can_not_stand_in_for_the_judge(bank: Bank) -> None:
-    """An answer that imitates a verdict is only an answer."""
-    with models(bank, Replies(NO)) as lms:
-        assert judge_by_lm(run_of(THINGS, answer=YES), lms).verdict == "failure"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["[", '{"a":', '["a" b '])
 def test_a_verdict_that_is_brackets_all_the_way_is_none_and_takes_no_time(bank: Bank, unit: str) -> None:
@@ -159,24 +133,6 @@ def test_the_signature_has_its_name() -> None:
 
 
 # ---------------------------------------------------------------- principles and past cases
-
-
-def test_principles_and_cases_reach_judges_and_nobody_else(bank: Bank) -> None:
-    add(
-        bank,
-        Item.make("Owls need a type", "A query for owls without a type is a failure.", "principle"),
-        Item.make("Case: which owls have a type", "SELECT ?x { ?x a e:Owl } was a success.", "episode"),
-        Item.make("Unrelated lighthouse rule", "Lamps burn oil.", "principle"),
-        Item.make("Owls are found by type", "List owls by type.", "success"),
-    )
-    found = precedents_for(RUN, bank)
-    assert "Owls need a type: A query for owls" in found.principles
-    assert "Case: which owls have a type" in found.cases
-    assert "lighthouse" not in found.principles + found.cases
-    assert "List owls by type" not in found.principles + found.cases
-    assert len(found.items) == 2
-    hits = bank.search("which owls by type", 10)
-    assert [hit.src for hit in hits] == ["success"]
 
 
 def test_precedents_are_as_of_a_point_and_of_active_items(bank: Bank) -> None:
@@ -221,14 +177,6 @@ def test_precedents_keep_to_their_budget(bank: Bank) -> None:
 # ---------------------------------------------------------------- by a policy
 
 
-def test_checks_come_first_and_a_run_that_did_not_converge_costs_no_call(bank: Bank) -> None:
-    for run in (run_of(THINGS, outcome="forced_at_limit"), run_of("no query"), run_of("", answer=" ")):
-        engine = Replies(YES)
-        with models(bank, engine) as lms:
-            verdict = decide(run, policy=LmJudging(), lms=lms)
-        assert (verdict.verdict, verdict.kind, engine.requests) == ("failure", "check", [])
-
-
 def test_gold_scores_and_teaches_only_under_supervision() -> None:
     fewer = run_of(THINGS)
     gold = Gold(sparql="SELECT ?x ?y WHERE { ?x a ?y }")
@@ -237,13 +185,6 @@ def test_gold_scores_and_teaches_only_under_supervision() -> None:
     assert decide(fewer, gold=gold, policy=CheckJudging(supervised=True)).verdict == "failure"
     assert decide(RUN, gold=gold, policy=CheckJudging(supervised=True)).purpose == "learning"
     assert decide(RUN, purpose="scoring").judge == "checks"
-
-
-def test_gold_under_supervision_asks_no_model(bank: Bank) -> None:
-    engine = Replies(NO)
-    with models(bank, engine) as lms:
-        assert decide(RUN, gold=Gold(sparql=THINGS), policy=LmJudging(supervised=True), lms=lms).verdict == "success"
-    assert engine.requests == []
 
 
 def test_a_policy_that_asks_a_model_needs_one_where_it_comes_to_that() -> None:

@@ -89,21 +89,9 @@ def test_of_a_long_run_the_last_steps_are_seen_and_of_a_long_step_the_end(bank: 
     assert len(ending) <= limits.JUDGE_STEPS_CHARS + len("…")
 
 
-def test_a_run_that_did_not_finish_failed(bank: Bank) -> None:
-    seen = outcome(bank, call())
-    assert (seen.converged, seen.outcome, seen.error) == (False, "failed", "the run did not finish")
-
-
 def test_a_payload_that_is_no_result_is_no_answer(bank: Bank) -> None:
     seen = outcome(bank, call(result="rows, many of them"), call(result=None), finished())
     assert seen.queries == (QueryRun(query=QUERY), QueryRun(query=QUERY))
-
-
-def test_of_an_imported_run_nobody_knows_what_was_asked(bank: Bank) -> None:
-    when = "2026-01-01T00:00:00.000000Z"
-    seen = outcome(bank, ToolCalled(run="r", tool="run_code"), finished(occurred_at=when))
-    assert seen.queries is None
-    assert judge_by_checks(seen).verdict == "undecided"
 
 
 @pytest.mark.parametrize("more", [{"arguments": None}, {"previews": ("arguments",)}, {"arguments": "{cut"}])
@@ -112,14 +100,6 @@ def test_where_one_query_is_not_known_nobody_knows_them_all(bank: Bank, more: di
     seen = outcome(bank, call(), unknown, finished())
     assert seen.queries is None
     assert judge_by_checks(seen).verdict == "undecided"
-
-
-def test_of_a_run_whose_query_was_erased_nobody_knows_it(bank: Bank) -> None:
-    seen = outcome(bank, call(query=QUERY + " # and a few words more"), finished())
-    assert seen.queries is not None
-    [event] = bank.events(types={"tool_called"})
-    bank.erase(event=event.seq)
-    assert outcome_of(bank, "r").queries is None
 
 
 @pytest.mark.parametrize(

@@ -80,34 +80,11 @@ def test_terms_are_resolved_by_the_querys_own_prologue() -> None:
 # ---------------------------------------------------------------- looking up
 
 
-def test_what_the_schema_knows_is_not_looked_up(lights_source: Source) -> None:
-    source, engine = counted(lights_source)
-    found = grounded("SELECT ?x { ?x a lt:Lighthouse ; lt:name ?n ; rdfs:label ?l }", "lt:Beacon", source)
-    assert (found.terms, found.grounded, found.answer_share, engine.asked) == (4, True, 1.0, [])
-
-
-def test_the_rest_is_looked_up_with_one_query_as_subject_predicate_or_object(lights_source: Source) -> None:
-    source, engine = counted(lights_source)
-    light = "<https://lights.example/light/gannet>"
-    query = f"SELECT ?x {{ {light} lt:status ?x ; ?p <https://lights.example/light/nowhere> . ?y lt:status lt:Lit }}"
-    found = grounded(query, "https://lights.example/light/gannet is lt:Discontinued, not lt:Sunk", source)
-    assert found.unknown_in_query == ("<https://lights.example/light/nowhere>",)
-    assert found.unknown_in_answer == ("lt:Sunk",)
-    assert found.answer_share == pytest.approx(2 / 3)
-    assert len(engine.asked) == 1
-
-
 def test_very_many_terms_are_looked_up_only_in_part(lights_source: Source) -> None:
     source, engine = counted(lights_source)
     values = " ".join(f"<http://e.org/{n}>" for n in range(limits.JUDGE_TERMS + 7))
     found = grounded(f"SELECT ?x {{ VALUES ?x {{ {values} }} ?x ?p ?o }}", "", source)
     assert (len(found.unknown_in_query), len(found.unchecked), len(engine.asked)) == (limits.JUDGE_TERMS, 7, 1)
-
-
-@pytest.mark.parametrize("sparql", ["", "nonsense", "SELECT", "DROP ALL", "SELECT * { ?x nobody:knows ?y }"])
-def test_what_can_not_be_read_names_nothing(sparql: str, lights_source: Source) -> None:
-    found = grounded(sparql, "", lights_source)
-    assert (found.terms, found.grounded, found.answer_share) == (0, True, None)
 
 
 @pytest.mark.parametrize("odd", ["http://e.org/%zz", "http://e.org:port/", "http://a@@b/", "http://e.org/\ufffe"])

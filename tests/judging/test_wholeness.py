@@ -98,21 +98,6 @@ def test_what_is_there_is_held_against_nobody(pattern: str, tmp_path: Path) -> N
             assert found.grounded and not found.absent
 
 
-def test_what_may_exist_elsewhere_is_told_to_the_judge_and_bars_no_learning(tmp_path: Path) -> None:
-    """Of a schema alone nothing is told: it has nobody's individuals."""
-    run = run_of(f"{QUERY_HEAD} SELECT * {{ e:fido e:name ?n }}", answer="It is e:fido, of taxon t:83333.")
-    with opened(tmp_path, SOURCES["schema with examples"], whole=None) as asked:
-        verdict = judge_by_checks(run, asked)
-    assert {each.code for each in verdict.findings} >= {"absent_term"} and verdict.grounding is not None
-    assert verdict.grounding.grounded and verdict.grounding.absent == ("e:fido", "t:83333")
-    assert "e:fido, t:83333" in next(each.message for each in verdict.findings if each.code == "absent_term")
-    with opened(tmp_path, SOURCES["schema with examples"], whole=True) as asked:
-        grounding = judge_by_checks(run, asked).grounding
-    assert grounding is not None and grounding.unknown_in_answer == ("e:fido", "t:83333")
-    with opened(tmp_path, SOURCES["schema"], whole=None) as asked:
-        assert [each.code for each in judge_by_checks(run, asked).findings] == []
-
-
 def test_two_ontologies_together_define_what_each_defines(tmp_path: Path) -> None:
     other = "f:Boat a owl:Class ; rdfs:label 'boat' .\n"
     with opened(tmp_path, SOURCES["schema with a header"] + other, whole=None) as asked:

@@ -14,7 +14,7 @@ pytest.importorskip("scipy", reason="the extra [lab] is not installed")
 from rbank_es.lab.contrast import Contrast, ContrastResult, TrialValues, conclusion, contrast_results, sides_of
 from rbank_es.lab.learning_curve import unit_curves
 from rbank_es.lab.statistics import holm, interval, paired_permutation
-from rbank_es.lab.trial_units import by_trial, unit_of
+from rbank_es.lab.trial_units import by_trial
 
 Values = dict[str, dict[str, TrialValues]]
 MEMORY = Contrast(condition="memory", baseline="none", metric="success")
@@ -33,31 +33,12 @@ def result_of(memory: TrialValues, none: TrialValues, smallest: float | None = N
 # ---------------------------------------------------------------- units
 
 
-def test_a_repetition_is_its_mean_over_all_orders() -> None:
-    memory = {(0, 0): 0.5, (1, 0): 0.7, (0, 1): 0.8, (1, 1): 0.6}
-    none = {(0, 0): 0.4, (1, 0): 0.4, (0, 1): 0.1, (1, 1): 0.3}
-    sides = sides_of(memory, none)
-    assert (sides.unit, sides.left_out) == ("repetition", ())
-    assert sides.condition == pytest.approx([0.6, 0.7]) and sides.baseline == pytest.approx([0.4, 0.2])
-
-
 def test_a_unit_without_a_value_in_one_trial_is_left_out_and_named() -> None:
     memory = {(order, at): 0.5 for order in range(2) for at in range(4)}
     none: dict[tuple[int, int], float | None] = {**memory, (1, 2): None}
     del none[0, 3]
     found = result_of(memory, none)
     assert (found.n, found.left_out) == (2, (2, 3))
-
-
-def test_of_more_orders_than_repetitions_the_orders_are_the_units() -> None:
-    assert sides_of({(0, 0): 1, (1, 0): 2}, {(1, 0): 4, (0, 0): 3}) == ("order", [1, 2], [3, 4], ())
-    assert [unit_of([*product(range(orders), range(2))]) for orders in (1, 2, 3)] == [
-        "repetition",
-        "repetition",
-        "order",
-    ]
-    trials = {(order, at): float(order) for order in range(3) for at in range(2)}
-    assert sides_of(trials, trials).condition == [0, 1, 2]
 
 
 @pytest.mark.slow
@@ -114,27 +95,6 @@ def test_a_contrast_worked_by_hand() -> None:
         less_is_better={"success"},
     )[0]  # fmt: skip
     assert (worse.finding, worse.gain) == ("worse", -1)
-
-
-def test_five_repetitions_are_too_few_however_large_the_difference() -> None:
-    found = result_of(by_repetition(0.9, 0.8, 0.9, 0.8, 0.9), by_repetition(*[0.1] * 5))
-    assert found.finding == "too few" and found.n < found.size.to_reach
-    assert conclusion(found).startswith("too few to say (p = 0.062 by Holm's correction, 5 repetitions): 6 would show")
-
-
-def test_the_number_of_repetitions_that_would_do_grows_with_the_contrasts() -> None:
-    random = Random(2)
-    memory, none = (by_repetition(*(random.gauss(at / 40, 0.04) for _ in range(7))) for at in (1, 0))
-    values: Values = {"success": {"memory": memory, "none": none, "other": none}}
-    others = [
-        Contrast(condition="memory", baseline="other", metric="success"),
-        Contrast(condition="missing", baseline="none", metric="success"),
-    ]
-    alone, among = contrast_results([MEMORY], values), contrast_results([MEMORY, *others], values)
-    assert alone[0].p == among[0].p and among[0].p_holm == pytest.approx(3 * alone[0].p_holm)  # type: ignore[operator]
-    assert among[0].size.for_power > alone[0].size.for_power  # type: ignore[operator]
-    assert among[0].size.to_reach == 7 and among[2].finding == "too few"
-    assert conclusion(among[2]) == "too few to say: no repetition has values of both conditions"
 
 
 def test_a_smallest_difference_that_matters_lets_a_contrast_show_that_there_is_none() -> None:

@@ -17,16 +17,6 @@ def written(bank: Bank, **facts: object) -> None:
     bank.append([RunStarted(run="w"), ArtifactMaterialised(**known)])  # type: ignore[arg-type]
 
 
-def test_a_guide_is_worth_what_it_saves() -> None:
-    with Bank.create("memory:") as bank:
-        written(bank, lm_calls=9, tokens_in=4_000, tokens_out=1_000)
-        [guide] = guide_worths(bank, source())
-        assert (guide.lm_calls, guide.tokens, guide.cost_usd, guide.verdict) == (9, 5_000, None, None)
-        assert guide.break_even("tokens", 1_200, 700) == 10 and guide.break_even("lm_calls", 6, 2) == 3
-        assert guide.break_even("tokens", 700, 700) is None and guide.break_even("tokens", 700, 1_200) is None
-        assert guide.break_even("cost_usd", 2, 1) is None and guide.break_even("tokens", None, 1) is None
-
-
 def test_the_share_of_its_terms_that_exist_and_the_verdict_on_it() -> None:
     with Bank.create("memory:") as bank:
         written(bank)

@@ -80,11 +80,6 @@ def test_a_file_that_can_not_be_used_is_refused_with_the_reason(content: Any, re
         parsed(content)
 
 
-def test_a_file_of_tasks_is_no_qald_file() -> None:
-    assert is_qald(json.dumps(FILE).encode())
-    assert not is_qald(b'{"tasks": []}') and not is_qald(b"[]") and not is_qald(b"{") and not is_qald(b"[" * 10_000)
-
-
 @settings(max_examples=25)
 @given(st.binary(max_size=40) | st.recursive(st.none() | st.text(), st.lists).map(lambda x: json.dumps(x).encode()))
 def test_no_content_makes_anything_but_tasks_or_a_refusal(data: bytes) -> None:

@@ -353,13 +353,6 @@ def test_differences_of_shares_are_in_points_and_the_rise_is_apart_from_the_gap(
     assert f"Over all tasks, less the baseline: {100 * gap:+.1f} points" in page
 
 
-def test_every_declared_contrast_is_tested_in_every_declared_metric_and_in_no_other(data: ExperimentData) -> None:
-    assert [each.result.contrast.metric for each in results_of(data).contrasts] == ["success"]
-    other = msgspec.structs.replace(pair(), metrics=("iterations", "lm_calls"))
-    more = msgspec.structs.replace(data, experiment=other, recorded=other)
-    assert [each.result.contrast.metric for each in results_of(more).contrasts] == ["iterations", "lm_calls"]
-
-
 def test_a_guide_has_paid_for_its_cost_after_the_tasks_that_its_mean_saving_says(data: ExperimentData) -> None:
     """On the page, too; in a metric in which nothing is saved, never."""
     guide = GuideWorth(

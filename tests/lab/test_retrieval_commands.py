@@ -111,16 +111,6 @@ def test_a_bank_whose_policy_has_no_coverage_is_told_which_to_take(tmp_path: Pat
     assert "--set retrieval=bm25-3" in told.err
 
 
-@pytest.mark.parametrize(
-    "labels",
-    one_in(5, [(("bm25-2",),), (("bm25-2", "bm25-7"),), (("bm25-2", "dedup-1"),), (("bm25-2", "bm25-2,coverage=9"),)]),
-)
-def test_policies_that_cannot_be_compared_are_refused(place: Path, labels: tuple[str, ...]) -> None:
-    given = [part for label in labels for part in ("--policy", label)]
-    told = run("retrieval", "compare", "./bank", "--cases", CASES, *given, cwd=place, code=2)
-    assert "Traceback" not in told.err
-
-
 # ---------------------------------------------------------------- search
 
 

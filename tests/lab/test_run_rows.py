@@ -46,12 +46,6 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[TrialRun
         return place / "bank", rows_of(TrialLog.of(bank), SUITE, source())
 
 
-def test_rows_are_the_same_whenever_and_wherever_they_are_computed(trial: tuple[Path, list[TrialRun]]) -> None:
-    """From the log alone: another handle, another source handle, a copy in memory."""
-    with Bank.open(trial[0]) as bank, bank.copy(bank.position) as copy:
-        assert rows_of(TrialLog.of(bank), SUITE, source()) == rows_of(TrialLog.of(copy), SUITE, source()) == trial[1]
-
-
 def test_a_row_says_what_the_read_models_say(trial: tuple[Path, list[TrialRun]]) -> None:
     """By SQL and by reading the log; also of a run with two ends, two contexts, and sizes that nobody recorded."""
     sizes = {"stdout_chars": 7, "variables_chars": 3, "prompt_chars": 900}

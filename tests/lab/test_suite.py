@@ -57,11 +57,6 @@ def test_a_suite_that_can_not_be_used_is_refused_with_the_reason(tmp_path: Path,
         load_suite(saved(tmp_path, content))
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="nowhere.json"):
-        load_suite(tmp_path / "nowhere.json")
-
-
 rows = st.lists(
     st.tuples(st.one_of(st.integers(), st.text(max_size=5), st.booleans(), st.none())).map(list), max_size=3
 )

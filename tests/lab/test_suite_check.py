@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from rbank_es.data import lights
 from rbank_es.lab.query_mistakes import plausible_mistakes
-from rbank_es.lab.suite_check import EnginePair, broken_ties, check_suite, check_task
+from rbank_es.lab.suite_check import EnginePair, check_suite, check_task
 from rbank_es.lab.task_suite import Suite
 from rbank_es.loop.tasks import Task
 from rbank_es.ontology.loader import load_ontology
@@ -154,14 +154,3 @@ def test_mistakes_are_made_one_at_a_time_and_can_be_read() -> None:
     for mistake in made:
         parse_query(mistake.query)
     assert "a lt:Light" in " ".join(made[0].query.split()) and "?r * 2" in made[0].query
-
-
-def test_a_query_without_a_limit_has_no_pair() -> None:
-    assert not list(broken_ties(parse_query("SELECT ?x WHERE { ?x a ?limit } ORDER BY ?x")))
-    assert not list(broken_ties(parse_query("ASK { ?x a ?y }")))
-
-
-def test_of_many_lonely_families_five_are_named(engines: EnginePair) -> None:
-    tasks = [replace(SOUND, id=f"t{n}", family=f"f{n:02}", question=f"{SOUND.question} {n}") for n in range(12)]
-    [note] = check_suite(Suite.of("many", tasks), lambda task: engines).notes
-    assert note.endswith("can help another: f00, f01, f02, f03, f04, …")

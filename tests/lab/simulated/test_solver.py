@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,12 +14,9 @@ from rbank_es.lab.simulated.solver import (
     chances,
     checked,
     judged,
-    lesson_of,
-    skill,
     solve,
-    written,
 )
-from rbank_es.lab.simulated.world import MOVES, Assumptions, World, draw
+from rbank_es.lab.simulated.world import MOVES, Assumptions, World
 from tests.effort import examples
 
 WORLD = World(Assumptions(), 7)
@@ -33,38 +28,10 @@ LESSONS = st.lists(
 )
 
 
-def test_a_key_always_draws_the_same_number_and_other_keys_draw_uniform_ones() -> None:
-    assert draw("solve", 1, 2, "f001") == draw("solve", 1, 2, "f001")
-    drawn = [draw("any", number) for number in range(4_000)]
-    assert all(0 <= number < 1 for number in drawn)
-    assert abs(sum(drawn) / len(drawn) - 0.5) < 0.02
-    assert [abs(sum(part / 10 <= n < (part + 1) / 10 for n in drawn) - 400) < 80 for part in range(10)] == [True] * 10
-
-
 def test_worlds_differ_and_no_task_is_learned_from_and_unseen() -> None:
     other = World(Assumptions(), 8)
     assert {task.question for task in WORLD.tasks}.isdisjoint(task.question for task in other.tasks)
     assert set(WORLD.unseen).isdisjoint(WORLD.tasks)
-
-
-def test_families_of_a_clan_need_different_moves_and_share_words() -> None:
-    for number in range(6):
-        world = World(Assumptions(), number)
-        for start in range(0, 12, 3):
-            clan = world.families[start : start + 3]
-            assert len({family.right for family in clan}) == 3
-            assert all(family.trap != family.right for family in clan)
-    assert WORLD.clan_word(0, 0) == WORLD.clan_word(2, 0) != WORLD.clan_word(3, 0)
-    assert WORLD.own_word(0, 0) != WORLD.own_word(1, 0)
-
-
-def test_chances_without_memory_are_the_assumed_ones() -> None:
-    found = sorted(family.chance for family in WORLD.families)
-    assert (found[0], found[-1]) == (0.15, pytest.approx(0.65))
-    assert [after - before for before, after in pairwise(found)] == pytest.approx([0.5 / 11] * 11)
-    assert skill(WORLD, TASK, ()) == pytest.approx(WORLD.families[TASK.family].chance * 0.9)
-    without = [skill(WORLD, task, ()) for task in WORLD.unseen]
-    assert sum(without) / len(without) == pytest.approx(0.36)
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -99,25 +66,6 @@ def test_a_judge_and_a_person_err_at_their_rates() -> None:
         assert sum(wrong) / len(wrong) == pytest.approx(rate, abs=0.05)
         wrong = [(checked(world, task, each, rate) == "success") is not right for task, each in outcomes]
         assert sum(wrong) / len(wrong) == pytest.approx(rate, abs=0.05)
-
-
-def test_a_lesson_names_the_move_that_was_made_and_whether_it_is_right_follows() -> None:
-    right, wrong = SimulatedOutcome(RIGHT, True), SimulatedOutcome((RIGHT + 1) % len(MOVES), False)
-    slipped = SimulatedOutcome(RIGHT, False)
-    told = {
-        (outcome, verdict): lesson_of(TASK, outcome, verdict).is_right(WORLD)
-        for outcome in (right, wrong, slipped)
-        for verdict in ("success", "failure")
-    }
-    assert told == {
-        (right, "success"): True,
-        (right, "failure"): False,
-        (wrong, "success"): False,
-        (wrong, "failure"): True,
-        (slipped, "success"): True,
-        (slipped, "failure"): False,  # a slip blames the right move, though the verdict is right
-    }
-    assert f"Do not {MOVES[RIGHT]}" in written(WORLD, TASK, lesson_of(TASK, right, "failure")).content
 
 
 def test_assumptions_that_contradict_or_can_t_be_are_refused() -> None:
