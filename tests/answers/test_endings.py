@@ -34,13 +34,6 @@ def bank() -> Bank:
     return made
 
 
-def test_only_runs_that_began_behind_a_position_are_counted(bank: Bank) -> None:
-    began = next(event.seq for event in bank.events(types={"run_started"}) if event.run == "five")  # type: ignore[attr-defined]
-    assert [(row.outcome, row.runs) for row in bank.ask("endings", after=began - 1).rows] == [
-        ("submitted", 2), (None, 1),
-    ]  # fmt: skip
-
-
 def codes_of(kind: type) -> list[str]:
     """The codes that a docstring lists behind "`code` is stable", or "`error_code` is"."""
     listed = re.search(r"code` is stable, for programs: (.*?)\.(?:\s|$)", kind.__doc__ or "", re.DOTALL)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from rbank_es import Bank
-from rbank_es.answers import QUESTIONS, Moment, question_kind
+from rbank_es.answers import Moment
 from rbank_es.answers.shared import frames
 from rbank_es.answers.shared.question_form import lists_of
 from rbank_es.errors import BadInput, MissingExtra
@@ -69,20 +69,6 @@ def test_every_list_of_every_answer_is_a_frame_of_the_answers_values(moment: Mom
                 assert [made[key] for key in as_they_are] == [each[key] for key in as_they_are]
             asked.add(f"{name}.{listed}")
     assert {"runs.rows", "items.rows", "health.series", "leakage.flags", "run.given", "whatif.prompts"} <= asked
-
-
-@pytest.mark.parametrize("name", QUESTIONS.names())
-def test_the_list_that_csv_has_is_the_first(name: str) -> None:
-    kind = question_kind(name)
-    assert kind.rows in (None, next(iter(lists_of(kind.answer)), None))
-
-
-def test_an_empty_list_has_the_types_of_a_full_one(moment: Moment) -> None:
-    nothing = moment.bank.at(0)
-    for name in ("runs", "items", "leakage", "events"):
-        full, empty = moment.ask(name), nothing.ask(name)
-        assert not len(empty) and empty.to_pandas().dtypes.equals(full.to_pandas().dtypes)
-        assert empty.to_polars().schema == full.to_polars().schema
 
 
 class Part(Struct, frozen=True, kw_only=True):

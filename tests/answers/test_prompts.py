@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from rbank_es import Bank
-from rbank_es.answers.prompts import ASKED_AGAIN, NO_VERDICT
+from rbank_es.answers.prompts import ASKED_AGAIN
 from rbank_es.events import Event, LmCalled, MemoriesExtracted, RunFinished, RunJudged, RunStarted, StepTaken
 from rbank_es.events.run_events import Role
-from tests.cli_runner import fails, run
+from tests.cli_runner import run
 
 WHY = "[ERROR] Your reply could not be read: it is empty."
 LONG = "a manual of tools, the same in each request\n" * 10
@@ -76,24 +76,6 @@ def test_each_call_has_its_messages_and_those_of_no_use_the_reason(place: Path) 
     assert failed.error_code == "timeout" and failed.texts[-1].text == "it fell silent"
 
 
-def test_the_last_judge_without_a_verdict_gave_none_that_could_be_read(place: Path) -> None:
-    with Bank.open(place / "bank") as bank:
-        bank.append(call("judge", "once more?", "well"))
-        assert bank.ask("prompts", run="r").rows[-1].unread == NO_VERDICT
-
-
-def test_pages_follow_one_another_and_texts_have_bounds(place: Path) -> None:
-    with Bank.open(place / "bank") as bank:
-        found, after = [], 0
-        while (page := bank.ask("prompts", run="r", after=after, limit=3, chars=5)).rows:
-            found += page.rows
-            assert len(page.rows) <= 3 and all(len(text.text or "") <= 5 for row in page.rows for text in row.texts)
-            if page.next_seq is None:
-                break
-            after = page.next_seq
-        assert [row.seq for row in found] == [row.seq for row in bank.ask("prompts", run="r").rows]
-
-
 def test_the_command_prints_what_is_new_in_each_request_and_marks_what_was_of_no_use(place: Path) -> None:
     shown = run("show", "./bank", "r", "--prompts", cwd=place).out
     assert shown.startswith("8 calls of models in the run r\n")
@@ -102,21 +84,3 @@ def test_the_command_prints_what_is_new_in_each_request_and_marks_what_was_of_no
     assert f"prose alone\nof no use: {WHY}" in shown and "failed: timeout" in shown
     assert "a call\\x1b[31m" in shown and "\x1b" not in shown
     assert run("show", "./bank", "r", "--prompts", "--json", cwd=place).json["rows"][0]["unread"] == WHY
-
-
-def test_a_long_message_is_cut_with_the_command_that_shows_it_whole(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "bank") as bank:
-        bank.append([RunStarted(run="r", task="Which?"), call("agent", "", "x" * 10_000, 1)])
-    shown = run("show", "./bank", "r", "--prompts", cwd=tmp_path).out
-    assert "[6,000 characters more: rbank-es show ./bank 4]" in shown and "x" * 4_001 not in shown
-
-
-def test_erased_words_are_shown_as_erased(place: Path) -> None:
-    run("erase", "./bank", "--run", "r", "--reason", "asked", "--yes", cwd=place)
-    shown = run("show", "./bank", "r", "--prompts", cwd=place).out
-    assert "prose alone" not in shown and "[erased]" in shown
-
-
-@pytest.mark.parametrize("more", [["r", "--tree"], ["event:1"]])
-def test_it_is_of_a_run_and_alone(place: Path, more: list[str]) -> None:
-    assert "--prompts" in fails("show", "./bank", *more, "--prompts", cwd=place)

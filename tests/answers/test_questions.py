@@ -99,14 +99,6 @@ def test_what_cant_be_asked_is_refused_with_one_sentence_on_every_face(bank: Ban
     assert served(bank, question, given) == (status, {"error": str(refused.value)})
 
 
-@pytest.mark.parametrize("query", ["?!", "", "🦉"])
-def test_a_query_without_words_finds_nothing_on_every_face(bank: Bank, query: str) -> None:
-    found = json.loads(bank.ask("search", query=query).json())
-    told = run("ask", SAMPLE, "search", f"query={query}", "--json", cwd=SAMPLE.parent).json
-    status, page = served(bank, "search", {"query": query})
-    assert found["hits"] == [] and told == found and (status, page) == (200, found)
-
-
 @pytest.mark.parametrize("number", [10**18, 2**63, 10**30])
 def test_rows_are_compared_with_numbers_of_any_size(bank: Bank, number: int) -> None:
     everything = bank.runs().total
@@ -139,12 +131,6 @@ def test_a_page_that_was_read_from_json_says_that_it_cant_go_on(bank: Bank) -> N
     assert isinstance(page, Page) and len(page.rows) == 2
     with pytest.raises(BadInput, match="ask the bank for the rows behind"):
         list(page)
-
-
-def test_a_bank_of_an_earlier_point_is_asked_as_it_was_then(bank: Bank) -> None:
-    then = bank.at(100)
-    assert {row.run for row in then.runs()} == {row.run for row in bank.runs(where="started_seq<=100")}
-    assert then.runs().position == 100
 
 
 @pytest.mark.parametrize("name", QUESTIONS.names())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -46,9 +45,6 @@ OLD_NAMES = {
     "usage": "`uses`",
 }
 """Names that a fact had beside its own: no answer has them."""
-
-OLD_NAMES_OF_A_RUN = {"calls": "`lm_calls`", "items": "`items_injected`", "flags": "`red_flags`", "reads": "`steps`"}
-"""Names of numbers of a run that it had beside its own; beside other things they mean something else."""
 
 
 def names_in(value: Any) -> Iterator[tuple[str, Any]]:
@@ -102,26 +98,6 @@ def test_no_answer_has_a_name_that_is_internal_or_that_was_given_up(answered: li
     assert not {
         (question, name): OLD_NAMES.get(name) for question, name in named if name in OLD_NAMES.keys() | INTERNAL
     }
-
-
-@pytest.mark.parametrize("question", QUESTIONS.names())
-def test_the_numbers_of_a_run_have_no_name_that_was_given_up(question: str) -> None:
-    structs: dict[str, set[str]] = {}
-    for field in answer_fields(question):
-        structs.setdefault(field.struct, set()).add(field.name)
-    of_runs = {name: fields for name, fields in structs.items() if {"run", "started_seq"} <= fields}
-    assert not [(name, old) for name, fields in of_runs.items() for old in OLD_NAMES_OF_A_RUN if old in fields]
-
-
-def test_yes_and_no_are_booleans_times_end_in_at_and_positions_in_seq(answered: list[tuple[str, Any]]) -> None:
-    for question, facts in answered:
-        for name, value in names_in(facts):
-            if value is None:
-                continue
-            if name.endswith("_at"):
-                assert datetime.fromisoformat(value).tzinfo is not None, (question, name)
-            if name.endswith("_seq") or name in ("seq", "position"):
-                assert type(value) is int, (question, name)
 
 
 @pytest.mark.parametrize("question", QUESTIONS.names())

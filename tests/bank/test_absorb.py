@@ -18,7 +18,6 @@ from rbank_es.events import (
     Event,
     Hit,
     ItemsLinked,
-    MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesRead,
     MemoriesRetracted,
@@ -67,12 +66,6 @@ def theirs() -> Iterator[Bank]:
 # ---------------------------------------------------------------- what comes
 
 
-def test_a_point_bounds_what_comes(mine: Bank, theirs: Bank) -> None:
-    made = mine.absorb(theirs, "misled")
-    assert made.brought_runs == 2 and "misled" not in mine.state().runs
-    assert mine.absorb(theirs).brought_runs == 2
-
-
 def test_retrievals_of_other_banks_are_counted_and_not_repeated(mine: Bank, theirs: Bank) -> None:
     """They were made among other items: neither right nor wrong here."""
     hit = Hit(id=HEIGHT.id, rank=1, score=-1.5)
@@ -83,14 +76,6 @@ def test_retrievals_of_other_banks_are_counted_and_not_repeated(mine: Bank, thei
 
 
 # ---------------------------------------------------------------- corrections
-
-
-def test_what_the_agent_proposed_waits_here_under_this_banks_admission(mine: Bank, theirs: Bank) -> None:
-    mine.set_policies({"admission": {"name": "reviewed"}})
-    mine.absorb(theirs)
-    assert mine.state().items[HEIGHT.id].state == "pending"
-    assert mine.absorb(theirs).refused == 0
-    assert theirs.absorb(mine).refused == 0
 
 
 # ---------------------------------------------------------------- names that are taken
@@ -162,22 +147,6 @@ def test_an_item_is_known_by_both_names_where_the_words_that_gave_it_one_were_er
 
 
 # ---------------------------------------------------------------- erased words
-
-
-def test_words_that_were_erased_there_come_empty_and_are_decided_as_erased(mine: Bank, theirs: Bank) -> None:
-    theirs.erase(item=WARNING.id)
-    made = mine.absorb(theirs)
-    assert made.erased >= 1 and WARNING.id not in active(mine.state())
-    [decision] = [
-        each
-        for event in mine.events(types={"memories_consolidated"})
-        if isinstance(event, MemoriesConsolidated)
-        for each in event.decisions
-        if each.item == WARNING.id
-    ]
-    assert (decision.action, decision.reason) == ("discard", "erased")
-    assert mine.check(decisions=True).canonical.canonical
-    assert mine.absorb(theirs).brought == mine.absorb(theirs).refused == 0
 
 
 def test_words_that_were_erased_here_never_come_back() -> None:
@@ -371,10 +340,3 @@ def test_what_names_an_event_that_waits_waits_with_it(mine: Bank) -> None:
 
 def test_a_clock_that_is_a_little_fast_is_waited_for(mine: Bank, theirs: Bank) -> None:
     assert mine.absorb(behind_a_fast_clock(theirs, 20, 0.2)).waiting == 0
-
-
-def test_an_extraction_that_nobody_decided_about_there_is_decided_here(mine: Bank, theirs: Bank) -> None:
-    theirs.append(drawn(COUNTED, ("well", "success")))
-    assert isinstance(next(theirs.events(after=theirs.position - 1)), MemoriesExtracted)
-    mine.absorb(theirs)
-    assert mine.state().items[COUNTED.id].support == 2

@@ -86,11 +86,6 @@ def test_what_is_recorded_is_no_id(bank: Bank) -> None:
         bank.overrule(run, True, reason="All are.")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("given", "verdict"), [(True, "success"), (False, "failure"), ("undecided", "undecided")])
-def test_a_person_may_say_yes_and_no_as_a_judge_may(bank: Bank, given: Any, verdict: str) -> None:
-    assert bank.overrule("r1", given, reason="I looked").verdicts == {"r1": verdict}
-
-
 @pytest.mark.parametrize("given", ["bad", None, 1, "Success"])
 def test_what_is_no_verdict_is_refused_with_those_that_there_are(bank: Bank, given: Any) -> None:
     position = bank.position
@@ -116,23 +111,6 @@ def test_runs_that_were_misled_and_what_was_drawn_from_them_are_named_and_set_as
     assert states(bank) == {} and {each.id for each in wide.left} == {d, e} and len(wide.aside) == 2
     bank.overrule("r1", "success", reason="right after all")
     assert states(bank) == {id: ("active", 1) for id in (a, d, e)}
-
-
-def test_wins_that_change_choose_again_what_was_forgotten(bank: Bank) -> None:
-    """A verdict on a run from which nothing was drawn counts, too: by its win another item was kept."""
-    bank.set_policies({"forgetting": {"name": "bounded", "max_items": 2, "grace": 1}})
-    a, b = learn(bank, "r1", WORDS, "A").item, learn(bank, "r2", "nine ten", "B").item
-    for run, item, verdict in (("u", a, "success"), ("v", b, "failure"), ("w", b, "failure")):
-        given(bank, run, item)
-        judged(bank, run, verdict)  # type: ignore[arg-type]
-    c = learn(bank, "r3", "eleven twelve", "C").item
-    assert set(active(bank.state())) == {a, c}
-    made = bank.overrule("u", "failure", reason="wrong")
-    assert {id: now for id, (_, now) in states_in(made).items()} == {a: "forgotten", b: "active"}
-    assert bank.check(decisions=True).canonical.canonical
-    judged(bank, "u", "success", "human")
-    assert bank.check().canonical.forgotten == 2 and bank.correct().recorded
-    assert set(active(bank.state())) == {a, c} and bank.check(decisions=True).canonical.canonical
 
 
 def test_many_verdicts_are_one_correction(bank: Bank, abc: tuple[str, str, str]) -> None:

@@ -106,14 +106,3 @@ def test_without_a_log_a_view_is_what_the_file_holds(models: ReadModels, tmp_pat
     for nonsense in (-1, 9):
         with pytest.raises(BadPoint):
             models.as_of(nonsense, LOG)
-
-
-def test_an_open_view_keeps_nobody_from_catching_up(tmp_path: Path) -> None:
-    """It holds no lock between two questions."""
-    models = ReadModels.open(tmp_path / "p.sqlite")
-    models.catch_up(LOG, upto=3)
-    with models.live() as view:
-        view.rows("items")
-        view.search(QUERY)
-        for seq in range(4, 9):
-            assert models.catch_up(LOG, upto=seq).position == seq

@@ -137,14 +137,3 @@ def test_an_argument_that_is_no_text_is_refused(tmp_path: Path):
     """Bytes that aren't UTF-8 are bad input, not a defect."""
     done = rbank("show", "bank", b"\xff", cwd=tmp_path)
     assert done.returncode == 2 and "not UTF-8" in done.stderr
-
-
-def test_a_place_that_cannot_be_written_is_bad_input_and_not_damage(tmp_path: Path) -> None:
-    """Exit code 2, as for every full disk and read-only place; 3 is for damage."""
-    from rbank_es.errors import ProjectionUnavailable
-    from rbank_es.projections.read_models import rebuild
-
-    (tmp_path / "file").write_text("in the way")
-    with Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank, pytest.raises(ProjectionUnavailable) as caught:
-        rebuild(tmp_path / "file" / "models.sqlite", bank.log)
-    assert caught.value.exit_code == 2 and "Make room there, or make it writable" in str(caught.value)

@@ -20,7 +20,6 @@ from rbank_es.errors import (
     BadEvent,
     BadInput,
     BadPoint,
-    BadSearch,
     BankExists,
     BankNotFound,
     CheckFailed,
@@ -46,8 +45,7 @@ from rbank_es.events.items import Item
 from rbank_es.law import fold
 from rbank_es.log import EMPTY, Head
 from rbank_es.log.file.file_log import FileLog
-from rbank_es.log.file.segments import SegmentCorruption
-from rbank_es.testing import SECRET, at_once, event_id, forms_of, note
+from rbank_es.testing import SECRET, event_id, forms_of, note
 from tests.faults.disk import Quick
 
 CLASSES = Item.make("Ask for the classes first", "List the classes of the ontology before writing a query.")
@@ -135,15 +133,6 @@ class TestMaking:
             with Bank.create(tmp_path / name) as bank:
                 assert bank.position == 2 and bank.check().events == 2
 
-    def test_makers_at_once(self, tmp_path: Path) -> None:
-        """Of several that make the same bank, one does."""
-        for number in range(5):
-            place = tmp_path / f"bank-{number}"
-            made = at_once(*[lambda place=place: Bank.create(place) for _ in range(4)])  # type: ignore[misc]
-            assert sorted(type(each).__name__ for each in made) == ["Bank"] + ["BankExists"] * 3
-            with Bank.open(place) as bank:
-                assert bank.position == 2
-
     def test_not_found(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """What is no bank is said with what to do; a name that can't be one as well; nothing is made."""
         for place in (tmp_path / "none", tmp_path, tmp_path / "none" / "deeper"):
@@ -182,23 +171,6 @@ class TestAppending:
             with pytest.raises(error):
                 bank.append(events, **options)
             assert (bank.head(), list(bank.log.lines())) == before
-
-    def test_two_handles_and_threads(self, bank: Bank) -> None:
-        """A bank may be open more than once, and a handle be used by several threads."""
-        with Bank.open(locator_of(bank)) as other:
-
-            def work(handle: Bank, name: str) -> None:
-                for number in range(10):
-                    handle.append(NoteLogged(note=str(number), run=name))
-                    handle.head()
-                    handle.state()
-
-            results = at_once(*[lambda h=h, n=n: work(h, n) for h, n in ((bank, "a"), (bank, "b"), (other, "c"))])  # type: ignore[misc]
-            assert results == [None] * 3
-            for name in "abc":
-                assert [event.note for event in other.events(run=name) if isinstance(event, NoteLogged)] == list(
-                    "0123456789"
-                )
 
 
 class TestReading:
@@ -264,12 +236,6 @@ class TestItems:
         assert [hit.id for hit in lively.at(4).search("query", 5, polarity="failure")] == [LIMIT.id]
         assert not lively.at(2).search("classes", 5)
 
-    def test_bad_search(self, lively: Bank) -> None:
-        """A polarity or a number that can't be are refused."""
-        for options in ({"polarity": "maybe"}, {"k": 0}, {"k": limits.SEARCH_HITS + 1}):
-            with pytest.raises(BadSearch):
-                lively.search("classes", **options)  # type: ignore[arg-type]
-
     def test_get(self, lively: Bank) -> None:
         """Items in full, in the order asked for, whatever became of them, as they were extracted."""
         assert lively.get([LABELS.id, LIMIT.id]) == [LABELS, LIMIT]
@@ -327,20 +293,6 @@ class TestCheckingAndErasing:
         with pytest.raises(CheckFailed):
             lively.check(noted=[Head(5, "ab" * 32)])
 
-    def test_damage(self, lively: Bank) -> None:
-        """Damage in a file is raised with segment, line and byte."""
-        if lively.place.startswith("memory:"):
-            pytest.skip("there is no file to damage")
-        path = next(Path(lively.place).glob("*.jsonl"))
-        data = bytearray(path.read_bytes())
-        data[data.index(b"Which classes")] ^= 1
-        path.write_bytes(data)
-        with Bank.open(lively.place) as again, pytest.raises(SegmentCorruption) as caught:
-            again.state()
-        assert caught.value.segment == path.name and caught.value.line == 1 + data[: caught.value.byte_offset].count(
-            b"\n"
-        )
-
     @pytest.mark.slow
     @pytest.mark.parametrize("how", ["event", "item", "run", "text"])
     def test_erase(self, lively: Bank, how: str) -> None:
@@ -365,18 +317,6 @@ class TestCheckingAndErasing:
             assert view.position == lively.position
             assert SECRET not in repr([view.rows(name) for name in ("items", "runs")])
         assert SECRET not in repr(list(lively.events(resolve=True)))
-
-    def test_erased_item(self, lively: Bank) -> None:
-        """An erased item stays, without its words, as it was used and judged; earlier points show it erased."""
-        lively.project()
-        lively.erase(item=CLASSES.id)
-        for point in (None, 4):
-            (item,) = lively.get([CLASSES.id], point=point)
-            assert item == Item.join(CLASSES.head, None)
-            assert lively.state(point).items[CLASSES.id].erased
-        assert not lively.search("which classes has the ontology?", 5)
-        with lively.as_of() as view:
-            assert view.usage() == {CLASSES.id: (1, 0)}
 
     def test_bad_erasures(self, lively: Bank) -> None:
         """Exactly one thing that exists must be named; else nothing happens."""

@@ -11,13 +11,11 @@ from rbank_es import Bank
 from rbank_es.bank.canonical_check import check_canonical
 from rbank_es.events import (
     ContextBuilt,
-    Decision,
     DecisionUndone,
     Event,
     JudgmentOverruled,
     MemoriesAdmitted,
     MemoriesConsolidated,
-    MemoriesExtracted,
     MemoriesRestored,
     MemoriesRetracted,
     PolicyChoice,
@@ -25,7 +23,6 @@ from rbank_es.events import (
     RunJudged,
     RunStarted,
 )
-from rbank_es.events.items import Item
 from rbank_es.events.run_events import VerdictValue
 from tests.cli_runner import run as command
 
@@ -48,15 +45,6 @@ def test_making_all_decisions_again_tells_how_far_it_is(bank: Bank) -> None:
     told: list[tuple[int, int]] = []
     check_canonical(bank, every=True, progress=lambda done, total: told.append((done, total)))
     assert (0, 1) in told
-
-
-def test_a_decision_by_hand_is_weighed_also_under_the_name_of_a_policy(bank: Bank) -> None:
-    item = Item.make("Ask for its classes first", "One, two of the three.", "success")
-    extracted = bank.append(MemoriesExtracted(kind="seed", heads=(item.head,), candidates=(item.text,)))
-    decision = Decision(candidate=0, action="add", item=item.id)
-    bank.append(MemoriesConsolidated(extraction=extracted.events[0].id, policy="dedup-2", decisions=(decision,)))
-    assert bank.check().canonical.decisions == bank.check(decisions=True).canonical.decisions == 1
-    assert bank.correct().decided == 1 and bank.check(decisions=True).canonical.canonical
 
 
 SLIPS: dict[str, Event] = {
@@ -99,17 +87,3 @@ def test_a_policy_in_force_that_this_release_does_not_know_is_named_and_fails_on
     command("verify", "./bank", "--strict", cwd=tmp_path, code=1)
     command("policy", "./bank", "--set", "forgetting=never", cwd=tmp_path)
     assert "unknown to this release" not in command("verify", "./bank", cwd=tmp_path).out
-
-
-def test_the_command_reports_what_is_due_and_fails_for_slips_only_if_asked(tmp_path: Path) -> None:
-    place = str(tmp_path / "bank")
-    with Bank.create(place) as made:
-        made.append([RunStarted(run="r1"), judged("r1", "success")])
-        made.remember("Ask for its classes first", "one two three", src="success", runs=["r1"])
-        made.remember("Ask for its classes first", "one two three four", src="success")
-        made.append([judged("r1", "failure"), judged("r9", "failure")])
-    plain = command("verify", place, cwd=tmp_path).out
-    assert "a correction is due" in plain and "1 decision" in plain
-    command("verify", place, "--decisions", cwd=tmp_path, code=1)
-    strict = command("verify", place, "--strict", cwd=tmp_path, code=1).out
-    assert "unknown-run" in strict and "r9" in strict

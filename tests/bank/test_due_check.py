@@ -33,15 +33,6 @@ def test_with_read_models_at_the_head_or_nearly_no_state_is_folded_to_find_nothi
         assert bank.correct().last_seq is None and bank.latest.is_empty()
 
 
-def test_verify_folds_no_state_either_to_find_nothing_due(place: Path) -> None:
-    with Bank.open(place) as bank:
-        assert bank.check().canonical.canonical and bank.latest.is_empty()
-        assert bank.check(decisions=True).canonical.decided == 1
-    with Bank.open(place) as bank:
-        bank.append(judgment("failure"))
-        assert len(bank.check().canonical.causes) == 1
-
-
 @pytest.mark.parametrize("content", [None, b"", b"not a database"], ids=["missing", "empty", "broken"])
 def test_without_read_models_the_log_answers(place: Path, content: bytes | None) -> None:
     with Bank.open(place) as bank:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import threading
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
@@ -47,27 +44,6 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return modes
 
 
-def test_searching_again_opens_no_file_and_reads_one_line_at_most(
-    bank: Bank, opened: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found(bank)
-    opened.clear()
-    lines: list[int] = []
-    mark = bank.log.mark
-    monkeypatch.setattr(bank.log, "mark", lambda position: (lines.append(position), mark(position))[1])
-    for _ in range(5):
-        assert found(bank) == [OWL.id]
-    assert opened == []
-    assert len(lines) <= 5
-
-
-def test_what_another_process_appends_is_found(bank: Bank) -> None:
-    assert found(bank) == [OWL.id]
-    with Bank.open(bank.place, calls=Quick()) as other:
-        consolidate(other, [ELK])
-    assert set(found(bank)) == {OWL.id, ELK.id}
-
-
 @pytest.mark.parametrize("task", ["an elephant", "a cow"])
 def test_a_log_that_took_the_place_of_another_and_ends_alike_is_read_anew(tmp_path: Path, task: str) -> None:
     """As when a bank that is kept with its code is made again: same id, same length, same last event."""
@@ -88,15 +64,6 @@ def test_a_log_that_took_the_place_of_another_and_ends_alike_is_read_anew(tmp_pa
     assert shown(task) == (position, last, [task])
 
 
-def test_what_is_erased_is_not_found_in_a_kept_view(bank: Bank) -> None:
-    before = bank.position
-    assert found(bank) == [OWL.id] == found(bank, str(before))
-    bank.erase(item=OWL.id)
-    assert found(bank) == [] == found(bank, str(before))
-    with bank.as_of(before) as view:
-        assert OWL.content not in repr(view.rows("items"))
-
-
 def test_views_of_the_past_and_of_the_head_do_not_disturb_each_other(bank: Bank) -> None:
     before = bank.position
     with bank.as_of(before) as past, bank.as_of(before) as twin:
@@ -112,36 +79,3 @@ def test_views_of_the_past_and_of_the_head_do_not_disturb_each_other(bank: Bank)
             twin.items()
     bank.close()
     assert set(found(bank)) == {OWL.id, ELK.id}
-
-
-def test_threads_search_while_another_appends(bank: Bank) -> None:
-    wrong: list[object] = []
-
-    def search() -> None:
-        for _ in range(15):
-            try:
-                if OWL.id not in found(bank):
-                    wrong.append("lost")
-            except Exception as error:
-                wrong.append(error)
-
-    threads = [threading.Thread(target=search) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for _ in range(10):
-        bank.append(NoteLogged(note="{}"))
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
-def test_a_forked_child_opens_views_of_its_own(bank: Bank, opened: list[str]) -> None:
-    found(bank)
-    opened.clear()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        os._exit(0 if found(bank) == [OWL.id] and opened else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert found(bank) == [OWL.id] and not opened

@@ -8,7 +8,7 @@ import pytest
 
 from rbank_es import Bank
 from rbank_es.bank.item_effect import SOUGHT_DIFFERENCE, OutcomeDifference, outcome_difference
-from rbank_es.events import ContextBuilt, Event, MemoriesRead, RunStarted
+from rbank_es.events import ContextBuilt, Event, RunStarted
 from rbank_es.events.run_events import VerdictValue
 from rbank_es.system.proportion import Share, Stratum, cases_needed, share_difference
 from tests.cli.misled import judged
@@ -74,16 +74,3 @@ def test_an_item_of_late_runs_is_not_compared_with_early_ones() -> None:
     found = compared(runs)
     assert (found.difference, found.strata, found.matched) == (None, 0, 0)
     assert found.others == Share(0, 0)
-
-
-def test_a_run_that_was_given_the_item_in_another_way_is_in_neither_group() -> None:
-    """Where reading counts, a run that only had it in its context is no use, and not without it either."""
-    runs = interleaved(family("lights", 5, 5, True), family("lights", 5, 5, False))
-    read = MemoriesRead(run="lights-False-0", ids=("owl",), how="get", chars=1)
-    with Bank.create("memory:") as bank:
-        bank.append([event for told in runs for event in run_events(*told)])
-        bank.append(read)
-        bank.set_policies({"attribution": {"counted": "read"}})
-        with bank.as_of() as view:
-            found = outcome_difference(view, "owl")
-    assert (found.used.whole, found.strata) == (1, 1) and found.others.whole < 10

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from rbank_es import Bank
 from rbank_es.bank.verdict_error import (
     CONFIDENCE_TRUST,
     LEAST_PROBABILITY,
@@ -182,12 +181,6 @@ def test_the_order_of_the_runs_changes_no_error(history: list[list[Opinion]], ra
         assert one.error(each) == pytest.approx(two.error(each), abs=1e-9)
 
 
-def test_a_judge_changes_its_mind_and_only_its_latest_verdict_counts() -> None:
-    judgments = [judged("a", "success"), judged("a", "failure"), judged("a", "failure", "human")]
-    records = fitted(opinions_of(judgments)).records
-    assert (("lm-1", "lm"), "success") not in records and records[("lm-1", "lm"), "failure"].wrong == 0
-
-
 def test_a_verdict_that_its_judge_took_back_is_no_opinion() -> None:
     """It neither stands against another verdict nor counts in the record of its judge."""
     judgments = [judged("a", "success"), judged("a", "undecided"), judged("a", "failure", "human")]
@@ -248,11 +241,6 @@ def test_what_leaves_without_twins_is_what_a_dry_run_of_the_correction_says() ->
 
 
 # ---------------------------------------------------------------- the order
-
-
-def test_an_empty_bank_has_no_doubtful_verdict() -> None:
-    with Bank.create("memory:") as bank:
-        assert doubts_at(bank, bank.position) == ()
 
 
 def test_what_does_not_fit_into_the_minutes_left_is_passed_over() -> None:

@@ -16,12 +16,12 @@ from rbank_es.context.base_instructions import base_instructions
 from rbank_es.context.constraints import load_curated
 from rbank_es.context.layer_budgets import BUDGETS, LAYERS
 from rbank_es.context.term_order import observed_terms
-from rbank_es.errors import BadContextFile, BadInput, BadPoint
+from rbank_es.errors import BadInput
 from rbank_es.events.items import Item
 from rbank_es.ontology.loader import Ontology, load_ontology
 from rbank_es.sparql.data_source import open_source
 from tests.context.banks import finish, learn, materialise, overrule
-from tests.context.schemas import iri, line_of
+from tests.context.schemas import iri
 
 DATA = Path(str(files("rbank_es") / "data"))
 TASK = "Which lights had an outage, and who was their keeper then?"
@@ -64,11 +64,6 @@ def test_budgets_of_a_preset_are_as_documented_and_never_flagged_together(
     assert sum(BUDGETS[preset].values()) <= limits.FLAG_CONTEXT_CHARS
 
 
-def test_without_layers_there_are_the_base_instructions(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, source=lights, bank=bank, layers=())
-    assert (context.text, context.retrievals, context.items) == (base_instructions("auto").text, (), ())
-
-
 def test_a_layer_with_nothing_to_say_is_there_and_empty() -> None:
     context = build_context(TASK)
     assert names(context) == ["base", *LAYERS]
@@ -81,12 +76,6 @@ def test_in_mode_tools_nothing_is_retrieved_and_nothing_injected(lights: Ontolog
     assert names(context) == ["base", "L0", "L1", "L3"]
     assert (context.items, context.retrievals) == ((), ())
     assert layer(context, "base") == base_instructions("tools").text
-
-
-def test_in_mode_both_procedures_are_injected_and_tools_named(lights: Ontology, bank: Bank) -> None:
-    context = build_context(TASK, source=lights, bank=bank, mode="both")
-    assert context.items == ("do", "dont")
-    assert "mem_search" in layer(context, "base")
 
 
 def test_the_event_tells_what_the_agent_got(lights: Ontology, bank: Bank) -> None:
@@ -108,18 +97,6 @@ def test_it_writes_nothing(lights: Ontology, bank: Bank) -> None:
     before = {path: path.read_bytes() for path in Path(bank.place).rglob("*") if path.is_file()}
     build_context(TASK, source=lights, bank=bank, observed=True)
     assert {path: path.read_bytes() for path in Path(bank.place).rglob("*") if path.is_file()} == before
-
-
-def test_the_order_of_triples_changes_no_byte(lights: Ontology, bank: Bank, tmp_path: Path) -> None:
-    lines = lights.quads.read_text(encoding="utf-8").splitlines(keepends=True)
-    texts = set()
-    for number, ordered in enumerate((sorted(lines), sorted(lines, key=lambda line: line[::-1]))):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        (folder / "lights.nq").write_text("".join(ordered), encoding="utf-8")
-        loaded = load_ontology(folder / "lights.nq", cache=folder)
-        texts.add(build_context(TASK, source=loaded, bank=bank, curated=CURATED, guide=GUIDE, task_slice=True).text)
-    assert len(texts) == 1
 
 
 def test_an_endpoint_that_nobody_described_says_what_its_profile_knows() -> None:
@@ -153,14 +130,6 @@ def test_curated_lines_may_be_given_as_a_path_a_text_or_themselves(lights: Ontol
 QUERY = "PREFIX lt: <https://lights.example/ns#> SELECT ?x WHERE { ?x a lt:Wreck ; lt:sankOn ?day . FILTER(?day > 1) }"
 
 
-def test_terms_of_successful_queries_come_first_only_where_asked_for(lights: Ontology, bank: Bank) -> None:
-    finish(bank, "run-1", QUERY, [True])
-    plain, ranked = (build_context(TASK, source=lights, bank=bank, observed=on) for on in (False, True))
-    title = "Classes (×instances): "
-    assert line_of(layer(ranked, "L0"), title).startswith("Wreck×")
-    assert not line_of(layer(plain, "L0"), title).startswith("Wreck×")
-
-
 def test_only_what_successful_runs_of_this_ontology_asked_with_is_observed(bank: Bank) -> None:
     finish(bank, "won", QUERY, [True])
     finish(bank, "won-too", "SELECT ?x { ?x a ex:Light ; ex:name ?n }", [True, False])
@@ -191,12 +160,3 @@ def test_only_what_successful_runs_of_this_ontology_asked_with_is_observed(bank:
 def test_what_cannot_be_is_refused(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(BadInput, match=reason):
         build_context(TASK, **options)
-
-
-def test_files_that_cannot_be_used_are_refused(bank: Bank, lights: Ontology, tmp_path: Path) -> None:
-    with pytest.raises(BadContextFile):
-        build_context(TASK, source=lights, guide=tmp_path / "missing.md")
-    with pytest.raises(BadContextFile):
-        build_context(TASK, source=lights, curated=tmp_path / "missing.toml")
-    with pytest.raises(BadPoint):
-        build_context(TASK, source=lights, bank=bank, point=10_000)

@@ -28,15 +28,6 @@ priority = 1
 """
 
 
-def test_a_line_may_be_about_twenty_terms() -> None:
-    [line] = parse_curated(f'[[rubric]]\ntext = "x"\nterms = {[f"lt:T{n}" for n in range(20)]}')
-    assert len(line.terms) == 20
-
-
-def test_an_empty_file_has_no_entries() -> None:
-    assert parse_curated("") == ()
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -62,10 +53,6 @@ def test_an_empty_file_has_no_entries() -> None:
 def test_what_is_not_of_the_form_is_refused_by_name(text: str, reason: str) -> None:
     with pytest.raises(BadContextFile, match=reason):
         parse_curated(text)
-
-
-def test_the_lowest_priority_is_nine() -> None:
-    assert [line.priority for line in parse_curated('[[rubric]]\ntext = "x"\npriority = 9')] == [9]
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -43,29 +43,6 @@ def test_a_summary_wins(title: str) -> None:
     assert packed.truncated
 
 
-@pytest.mark.parametrize("guide", ["", "\n \n", "```\ncode only\n", "# Title only", "<!-- x -->", "---\na: b\n---\n"])
-def test_a_guide_without_sentences_gives_nothing(guide: str) -> None:
-    packed = guide_summary(guide)
-    assert (packed.text, packed.truncated) == ("", False)
-
-
-@pytest.mark.parametrize(
-    "guide",
-    [
-        "No heading at all. Two sentences.",
-        "# One\n# Two\nText here.",
-        "Set\n===\nA title. ",
-        "#hash is no heading",
-        "<!-- open",
-    ],
-)
-def test_any_markdown_will_do_and_no_line_of_it_begins_a_heading(guide: str) -> None:
-    lines = guide_summary(guide).text.splitlines()
-    assert lines[0].startswith("# Guide")
-    assert all(line.startswith("- ") for line in lines[1:])
-    assert len(lines) > 1
-
-
 def test_a_large_guide_is_read_in_time() -> None:
     """Nothing in the reading of it is quadratic."""
     hostile = (
@@ -93,11 +70,3 @@ def test_the_guide_that_was_materialised_last_counts_up_to_the_point(bank: Bank)
     guides = [event.id for event in bank.events(types={"artifact_materialised"})]
     assert [old.id, found.id] == guides[:2]
     assert latest_guide(bank, "brick") is None
-
-
-def test_a_guide_whose_text_was_erased_is_passed_over(bank: Bank) -> None:
-    materialise(bank, "# Old\nOld text.")
-    materialise(bank, "# New\nNew text.")
-    bank.erase(event=bank.position)
-    found = latest_guide(bank, "lights")
-    assert found is not None and found.text == "# Old\nOld text."

@@ -32,14 +32,6 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
         yield made
 
 
-def test_searches_without_hits_are_events_too(bank: Bank) -> None:
-    packed, retrievals, _ = procedures(bank, "zygote")
-    assert (packed.text, packed.truncated, packed.items) == ("", False, ())
-    assert [event.hits for event in retrievals] == [(), ()]
-    bank.append(retrievals)
-    assert bank.check(retrievals=True).retrievals is not None
-
-
 def test_two_strategies_and_no_guardrail_can_be_asked_for(bank: Bank) -> None:
     bank.set_policies({"retrieval": {"share_of_best": 0.5}})
     packed, retrievals, _ = procedures(bank, TASK, successes=2, failures=0)
@@ -54,12 +46,6 @@ def test_more_items_than_a_search_returns_are_refused(bank: Bank, successes: int
         procedures(bank, TASK, successes=successes, failures=failures)
 
 
-def test_choosing_writes_nothing_to_the_log(bank: Bank) -> None:
-    before = bank.head()
-    procedures(bank, TASK)
-    assert bank.head() == before
-
-
 def test_of_a_long_item_what_is_about_the_task_is_quoted_and_no_code_is_cut(bank: Bank) -> None:
     preamble = "When asked about a register, first look at its classes, and be careful with all that they say. " * 5
     query = "SELECT ?d WHERE { ?o a lt:Outage ; lt:from ?d }"
@@ -69,15 +55,6 @@ def test_of_a_long_item_what_is_about_the_task_is_quoted_and_no_code_is_cut(bank
     [line] = [line for line in packed.text.splitlines() if line.startswith("- [long]")]
     assert line.startswith(f"- [long] Dates in the register. …When an outage began: {query}. When asked")
     assert len(line) <= limits.CONTEXT_L2_ITEM_CHARS and line.endswith("…")
-
-
-def test_two_long_items_share_the_room() -> None:
-    both = [Item.make("Long", "word " * 400, src, id=src) for src in ("success", "failure")]
-    packed = pack_items(both)
-    lengths = [len(line) for line in packed.text.splitlines() if line.startswith("- [")]
-    assert len(packed.text) <= limits.CONTEXT_L2_CHARS
-    assert max(lengths) - min(lengths) <= 5
-    assert packed.cut == "2 of 2 items shortened"
 
 
 def test_an_item_without_room_for_forty_characters_is_left_out() -> None:

@@ -51,17 +51,6 @@ def folded(*events: Event) -> State:
 BORN = (extracted(0, OWL, CAT), consolidated(0, decide(0, "add", "owl"), decide(1, "add", "cat")))
 
 
-def test_a_decision_that_comes_before_its_extraction_is_ignored() -> None:
-    """The candidate must have been registered by an earlier event."""
-    assert not folded(*reversed(BORN)).items
-
-
-def test_setting_the_state_that_an_item_has_changes_nothing() -> None:
-    """An item forgotten twice ended the first time."""
-    forgotten = MemoriesForgotten(ids=("owl",), policy="bounded-1")
-    assert folded(*BORN, forgotten, forgotten).items["owl"].ended_seq == 3
-
-
 def test_ids_that_nobody_knows_bring_nothing_to_life() -> None:
     """What was forgotten before it was born is born; what was rejected before, stays out."""
     forgotten, rejected = (

@@ -57,15 +57,6 @@ def test_rollouts_teach_by_contrast_and_by_what_successes_share(bank: Bank) -> N
     assert due(bank) == [LessonToDraw("contrastive", ALL), LessonToDraw("pattern", ("a", "b"))]
 
 
-def test_without_a_contrast_and_with_one_success_at_most_the_best_alone_teaches(bank: Bank) -> None:
-    """Failures alone are no contrast, however many there are."""
-    began(bank, "failure", "undecided", "failure")
-    assert due(bank) == [LessonToDraw("failure", ("a",))]
-    bank.overrule("a", "undecided", reason="nobody knows")
-    bank.overrule("c", "success", reason="right after all")
-    assert due(bank) == [LessonToDraw("success", ("c",))]
-
-
 def test_of_rollouts_that_are_not_compared_the_best_alone_teaches(bank: Bank) -> None:
     bank.set_policies({"extraction": {"extract_from": "best"}})
     began(bank, "failure", "success", "success")

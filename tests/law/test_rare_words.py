@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es.events.items import Item
-from rbank_es.law import rare_words
 from rbank_es.law.rare_words import RareWords
 from rbank_es.law.similar_items import Peer
 from rbank_es.policies.bit_slices import documents_of, each_in, in_several
@@ -48,22 +46,6 @@ def test_among_thousands_of_items_those_with_similar_contents_are_found() -> Non
     for peer in peers[::10]:
         assert similar(peers, peer) <= set(below.near(peers, peer.words))
         assert similar(own, peer) <= set(above.near(own, peer.words))
-
-
-def test_items_are_found_that_share_the_fewest_words_listed_or_in_sets_or_both() -> None:
-    """A word has so few items that they stay listed, or its items went into a set at once or little by little."""
-    with patch.multiple(rare_words, LISTED_ITEMS=2, SPARSE_SHARE=4):
-        for seed in range(60):
-            chance, some = Random(seed), 30
-            vocabulary = [f"w{number}" for number in range(40)]
-            weights = [1 / (number + 1) for number in range(40)]
-            contents = [chance.choices(vocabulary, weights, k=chance.randint(1, 9)) for _ in range(some)]
-            peers = [Peer(Item.make("a title", " ".join(words), "success"), ((0, 0), "")) for words in contents]
-            rare = RareWords((1, 2))
-            for upto in range(5, some + 1, 5):
-                rare.index(peers[:upto])
-            for peer in peers:
-                assert similar(peers, peer, (1, 2)) <= set(rare.near(peers, peer.words))
 
 
 def similar(peers: list[Peer], to: Peer, content_min: tuple[int, int] = CONTENT_MIN) -> set[int]:

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.ontology.description import describe
 from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
 from rbank_es.ontology.statements import Literal
 from tests.ontology.graphs import PREFIXES, ZOO, classes, described, domains, properties, ranges, triples_of
-
-
-def test_a_statement_that_comes_twice_counts_once() -> None:
-    twice = triples_of(":a :likes :b .") * 2
-    assert describe(twice).triples == 1
-    assert properties(describe(twice))["likes"].triples == 1
 
 
 def test_words_of_the_schema_languages_are_no_classes_of_an_ontology_that_only_uses_them() -> None:
@@ -23,35 +16,6 @@ def test_words_of_the_schema_languages_are_no_classes_of_an_ontology_that_only_u
     )
     assert classes(schema).keys() == {"Cat"}
     assert classes(schema)["Cat"].parents == ()
-
-
-def test_the_ontology_of_a_schema_language_has_its_words_as_classes() -> None:
-    schema = described("<http://www.w3.org/2002/07/owl> a owl:Ontology . owl:Thing a owl:Class .")
-    assert PREFIXES["owl"] + "Thing" in classes(schema)
-
-
-def test_datatypes_are_ranges_and_no_classes() -> None:
-    schema = described(":Length a rdfs:Datatype . :size rdfs:range :Length . :age rdfs:range xsd:integer .")
-    assert classes(schema) == {}
-    assert ranges(properties(schema)["size"]) == {("Length", "rdfs")}
-    assert ranges(properties(schema)["age"]) == {("integer", "rdfs")}
-
-
-def test_properties_are_those_declared_used_or_constrained() -> None:
-    schema = described("""
-        :eats a owl:ObjectProperty . :tom :sleepsIn :box . :chases rdfs:domain :Cat .
-        :hunts rdfs:subPropertyOf :chases .
-        :Cat a rdfs:Class, sh:NodeShape ; sh:property [ sh:path :purrs ; sh:maxCount 1 ] .
-    """)
-    found = properties(schema)
-    assert found.keys() >= {"eats", "sleepsIn", "chases", "hunts", "purrs"}
-    assert {name for name, info in found.items() if info.declared} == {"eats"}
-    assert found["hunts"].parents == (ZOO + "chases",)
-
-
-def test_rdfs_label_is_an_annotation_even_where_a_file_says_otherwise() -> None:
-    label = PREFIXES["rdfs"] + "label"
-    assert properties(described("rdfs:label a owl:ObjectProperty ."))[label].kind == "annotation"
 
 
 def test_domain_and_range_from_restrictions() -> None:
@@ -132,12 +96,6 @@ def data_of(info: ClassInfo | PropertyInfo) -> int:
 def test_blank_nodes_that_data_share_with_the_schema_are_data() -> None:
     schema = described(""":Cat a owl:Class ; :example _:b . :tom a :Cat ; :home _:b . _:b :street "Long Lane" .""")
     assert data_of(properties(schema)["street"]) == 1
-
-
-def test_uses_and_links_are_kept_up_to_their_limit_the_most_used_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "TYPED_USES", 2)
-    schema = described(":a a :A ; :p 1, 2, 3 ; :q 1, 2 ; :r 1 .")
-    assert [use.property.removeprefix(ZOO) for use in schema.typed_uses] == ["p", "q"]
 
 
 def notes_of(statements: str) -> tuple[str, ...]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,14 +83,6 @@ def test_every_form_loads_and_says_the_same(name: str, tmp_path: Path, place: Pa
     assert len(quads(loaded)) == loaded.schema.triples
 
 
-def test_blank_nodes_of_different_files_never_meet(tmp_path: Path, place: Path) -> None:
-    paths = write(tmp_path, one_nt=LINES, two_nt=LINES.replace("tom", "tim"))
-    loaded = load_ontology(paths, cache=place)
-    homes = {line.split()[2] for line in quads(loaded) if f"<{ZOO}home>" in line}
-    assert len(homes) == 2
-    assert loaded.schema.triples == 7
-
-
 def test_a_blank_node_keeps_its_identity_across_the_graphs_of_its_file(tmp_path: Path, place: Path) -> None:
     text = f"_:a <{ZOO}p> _:b . <{ZOO}g> {{ _:a <{ZOO}q> _:b }} _:a {{ _:b <{ZOO}r> << <{ZOO}x> <{ZOO}y> _:a >> }}"
     [path] = write(tmp_path, one_trig=text)
@@ -108,18 +97,6 @@ def test_an_id_can_be_given(tmp_path: Path, place: Path) -> None:
     for wrong in ("", "My zoo", "a/b", "x" * 300):
         with pytest.raises(BadInput, match="can't be an ontology's id"):
             load_ontology(path, id=wrong, cache=place)
-
-
-def test_from_the_cache_no_parser_is_loaded(tmp_path: Path, place: Path) -> None:
-    [path] = write(tmp_path, zoo_ttl=TURTLE)
-    load_ontology(path, cache=place)
-    code = (
-        "import sys; from pathlib import Path; from rbank_es.ontology.loader import load_ontology; "
-        f"found = load_ontology({str(path)!r}, cache=Path({str(place)!r})); "
-        "print(found.cached, {'pyoxigraph', 'rdflib'} & sys.modules.keys())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stdout == "True set()\n"
 
 
 def damages(entry: Path) -> Iterator[tuple[Path, bytes]]:
@@ -215,19 +192,3 @@ def test_the_cache_lies_where_the_environment_says(tmp_path: Path, monkeypatch: 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert cache_folder() == tmp_path / "home" / ".cache" / "rbank-es"
-
-
-@pytest.mark.parametrize(("age_s", "stays"), [(3_500, True), (3_700, False)])
-def test_what_another_process_left_is_removed_after_an_hour(
-    tmp_path: Path, place: Path, age_s: float, stays: bool
-) -> None:
-    [path] = write(tmp_path, zoo_ttl=TURTLE)
-    load_ontology(path, cache=place)
-    [entry] = place.rglob("schema")
-    left = entry.parent.parent / ".new-left"
-    left.mkdir()
-    then = time.time() - age_s
-    os.utime(left, (then, then))
-    path.write_text(TURTLE + "\n# changed")
-    load_ontology(path, cache=place)
-    assert left.exists() == stays

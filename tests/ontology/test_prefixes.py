@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.ontology.prefixes import WELL_KNOWN, Prefixes, choose_prefixes, local_name, namespace_of
+from rbank_es.ontology.prefixes import Prefixes, choose_prefixes
 
 UP, ZOO, GO = "http://purl.uniprot.org/core/", "http://example.org/zoo#", "http://purl.obolibrary.org/obo/GO_"
 
@@ -53,32 +53,6 @@ def test_names_are_expanded_with_the_well_known_prefixes_too(prefixes: Prefixes,
     assert prefixes.expand(name) == iri
 
 
-def test_an_ontology_may_give_a_well_known_prefix_another_meaning() -> None:
-    assert Prefixes({"dc": WELL_KNOWN["dcterms"]}).expand("dc:title") == WELL_KNOWN["dcterms"] + "title"
-
-
-def test_prefixes_are_an_immutable_mapping_sorted_by_prefix(prefixes: Prefixes) -> None:
-    assert list(prefixes) == sorted(prefixes)
-    assert (len(prefixes), prefixes["up"]) == (4, UP)
-    assert "rdf" not in prefixes
-    with pytest.raises(TypeError):
-        prefixes["new"] = UP  # type: ignore[index]
-
-
-@pytest.mark.parametrize(
-    ("iri", "namespace", "local"),
-    [
-        (UP + "Protein", UP, "Protein"),
-        (ZOO + "Cat", ZOO, "Cat"),
-        ("urn:isbn:1", "urn:isbn:", "1"),
-        ("http://example.org/zoo/", "http://example.org/zoo/", "zoo"),
-        ("plain", "", "plain"),
-    ],
-)
-def test_namespace_and_local_name(iri: str, namespace: str, local: str) -> None:
-    assert (namespace_of(iri), local_name(iri)) == (namespace, local)
-
-
 @pytest.mark.parametrize(
     ("namespace", "prefix"),
     [
@@ -100,13 +74,3 @@ def test_a_made_up_prefix_is_the_last_word_of_the_namespace(namespace: str, pref
 def test_made_up_prefixes_differ() -> None:
     spaces = {f"http://example{number}.org/zoo#" for number in range(3)}
     assert sorted(choose_prefixes([], dict.fromkeys(spaces, 1), (), spaces)) == ["zoo", "zoo2", "zoo3"]
-
-
-@pytest.mark.parametrize(("letters", "made"), [(20, "x" * 20), (21, "example")])
-def test_a_made_up_prefix_has_twenty_letters(letters: int, made: str) -> None:
-    space = f"http://example.org/{'x' * letters}#"
-    assert choose_prefixes([], {space: 1}, (), {space}) == {made: space}
-
-
-def test_a_declared_prefix_has_sixty_four_characters() -> None:
-    assert choose_prefixes([("x" * 64, ZOO)], {ZOO: 1}) == {"x" * 64: ZOO}

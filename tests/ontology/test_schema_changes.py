@@ -37,10 +37,6 @@ def changes(tmp_path: Path, new: str, old: str = OLD) -> dict[str, list[TermChan
     return {iri.rpartition("/")[2]: list(each) for iri, each in found.items()}
 
 
-def test_the_same_ontology_has_no_changes(tmp_path: Path) -> None:
-    assert changes(tmp_path, OLD) == {}
-
-
 def test_a_removed_term_is_gone_with_the_nearest_names(tmp_path: Path) -> None:
     new = OLD.replace("e:Pole a owl:Class .", "e:Poles a owl:Class ; rdfs:label 'Several' . e:Other a owl:Class .")
     [gone] = changes(tmp_path, new)["Pole"]

@@ -36,19 +36,6 @@ def test_every_number_is_what_sparql_counts(shape: Ontology) -> None:
     assert compared > 20
 
 
-@shape_of("schema_org")
-def test_a_schema_shows_the_properties_between_its_terms_and_no_editors_notes_first(shape: Ontology) -> None:
-    text = card(shape)
-    assert line_of(text, "Schema (×triples): ").startswith("rdfs:subClassOf×10")
-    assert line_of(text, "Properties: ").startswith("domainIncludes (Thing→Thing)")
-    assert "source" not in text, "an editor's note"
-    assert (
-        "Only 1 of 11 classes has instances of its own: DayOfWeek×2" in constraints(shape.schema, shape.prefixes).text
-    )
-    whole = sense_card(shape.schema, shape.prefixes, 2_000).text
-    assert "domainIncludes×9, rangeIncludes×9" in line_of(whole, "Schema (×triples): ")
-
-
 @shape_of("dbpedia")
 def test_a_foreign_taxonomy_comes_after_the_graphs_own_classes_and_is_no_step(shape: Ontology) -> None:
     text = card(shape)

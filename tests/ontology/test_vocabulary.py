@@ -43,18 +43,3 @@ def test_of_equals_the_same_namespace_comes_first(vocabulary: Vocabulary) -> Non
     assert vocabulary.nearest(ZOO + "has_part", "property", 2) == (ZOO + "hasPart", FARM + "hasPart")
     assert vocabulary.nearest(FARM + "has_part", "property", 2) == (FARM + "hasPart", ZOO + "hasPart")
     assert vocabulary.nearest("http://elsewhere.org/HasPart", "property", 2) == (FARM + "hasPart", ZOO + "hasPart")
-
-
-def test_mistakes_in_closed_vocabularies_are_mended_too(vocabulary: Vocabulary) -> None:
-    assert vocabulary.nearest(RDFS + "subclassOf", "property")[0] == RDFS + "subClassOf"
-    assert vocabulary.nearest(SKOS + "concept", "class")[0] == SKOS + "Concept"
-
-
-def test_no_more_than_asked_none_twice_and_perhaps_none(vocabulary: Vocabulary) -> None:
-    assert len(vocabulary.nearest(ZOO + "Cat", "class", 1)) == 1
-    many = vocabulary.nearest(ZOO + "Cat", "class", 10)
-    assert len(many) == len(set(many))
-    assert vocabulary.nearest(ZOO + "Xyzzy", "class") == ()
-    assert vocabulary.nearest("", "class") == ()
-    assert vocabulary.nearest(ZOO + "___", "class") == ()
-    assert vocabulary.nearest(ZOO + "Cat" * 100_000, "class") == ()

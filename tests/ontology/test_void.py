@@ -9,7 +9,7 @@ import pytest
 from rbank_es.errors import BadOntology
 from rbank_es.ontology.schema_model import Schema
 from rbank_es.ontology.void import load_void
-from tests.ontology.graphs import HEAD, ZOO, classes, properties
+from tests.ontology.graphs import HEAD, properties
 
 VOID = (
     HEAD
@@ -42,21 +42,10 @@ def schema(tmp_path: Path) -> Schema:
     return load_void(tmp_path / "void.ttl")
 
 
-def test_class_partitions_give_classes_with_their_entities_in_all_graphs(schema: Schema) -> None:
-    assert {name: info.instances for name, info in classes(schema).items()} == {"Cat": 42, "Mouse": 60, "Unicorn": None}
-    assert schema.individuals is None, "of classes that may overlap nothing can be added up"
-
-
 def test_property_partitions_give_properties_with_their_triples(schema: Schema) -> None:
     """Those of whole graphs; those of classes may overlap, so they give no sum."""
     found = {name: info.triples for name, info in properties(schema).items()}
     assert found == {"chases": 95, "age": 50, "purrs": None, "fears": None}
-
-
-def test_title_size_graphs_and_prefixes(schema: Schema) -> None:
-    assert (schema.title, schema.triples) == ("Zoos of the world", 1000)
-    assert schema.graphs == (ZOO + "g1", ZOO + "g2")
-    assert schema.prefixes == {"xsd": "http://www.w3.org/2001/XMLSchema#", "zoo": ZOO}
 
 
 @pytest.mark.parametrize(

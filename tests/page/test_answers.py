@@ -11,19 +11,15 @@ import msgspec
 import pytest
 
 from rbank_es import Bank
-from rbank_es.answers.health import thinned
 from rbank_es.bank.verdict_review import doubts_at
 from rbank_es.errors import BadInput, BadPoint, NotInBank
 from rbank_es.events import (
-    ContextBuilt,
     Event,
-    MemoriesRead,
     RunFinished,
     RunJudged,
     RunStarted,
 )
 from rbank_es.law import counted_uses, usage
-from rbank_es.limits import page_limits
 from rbank_es.page.page_answer import PageAnswers
 from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command
@@ -70,51 +66,6 @@ def test_items_are_those_of_the_fold(bank: Bank, at: int) -> None:
         )
 
 
-def test_the_overview_lists_what_failed_runs_were_given_as_the_runs_own_pages_do() -> None:
-    """In the order in which they were given it, not by their ids; a quotation is no gift."""
-    with Bank.create("memory:") as opened:
-        run = RunStarted(run="r", task="why"), RunFinished(run="r", outcome="submitted")
-        given = ContextBuilt(run="r", chars=1, items=("z", "a")), MemoriesRead(run="r", ids=("b",), how="get", chars=1)
-        quoted = MemoriesRead(run="r", ids=("q",), how="quote", chars=1)
-        judged = RunJudged(run="r", purpose="learning", verdict="failure", judge="c", judge_version="1", kind="check")
-        opened.append([run[0], quoted, *given, run[1], judged])
-        [failure] = ask_any(opened, "overview")["failures"]
-        page = ask_any(opened, "run", run="r")
-    assert [gift["id"] for gift in failure["given"]] == [gift["item"] for gift in page["given"]] == ["z", "a", "b"]
-
-
-def test_an_overruled_verdict_names_what_overruled_it_and_the_item_that_it_let_in_warns(bank: Bank) -> None:
-    found = ask(bank, "run", run="lights-07-ec7d1906-1")
-    before, after = (each for each in found["judgments"] if each["purpose"] == "learning")
-    assert (before["verdict"], before["stands"], before["overruled_seq"]) == ("success", False, 201)
-    assert (after["verdict"], after["stands"], after["by"]) == ("failure", True, "curator")
-    assert after["authority"] == "a person" and after["reason"].startswith("The tal")
-    [fallen] = [each for each in found["learned"] if each["state"] == "unsupported"]
-    item = ask(bank, "item", item=fallen["item"])
-    assert item["warning"] == (
-        "It was drawn from lights-07-ec7d1906-1 as a success, and that run's verdict is failure."
-    )
-    assert [span["state"] for span in item["states"]] == ["active", "unsupported"]
-    assert item["states"][0]["until_seq"] == item["states"][1]["since_seq"] == 201
-    assert ask(bank, "item", 200, item=fallen["item"])["warning"] is None
-
-
-@pytest.mark.parametrize(("limit", "bytes_most"), [(3, 1_000_000), (500, 1)])
-def test_a_page_of_events_ends_at_its_bounds_and_goes_on_behind(
-    bank: Bank, monkeypatch: pytest.MonkeyPatch, limit: int, bytes_most: int
-) -> None:
-    run = ask(bank, "runs", limit=1)["runs"][0]["run"]
-    whole = ask(bank, "run", run=run, limit=500)["events"]
-    monkeypatch.setattr(page_limits, "EVENTS_BYTES", bytes_most)
-    pages, after = [], 0
-    while after is not None:
-        page = ask(bank, "run", run=run, after=after, limit=limit)
-        pages += page["events"]
-        after = page["events_next_seq"]
-        assert 1 <= len(page["events"]) <= 3
-    assert pages == whole
-
-
 def test_without_prompts_what_models_were_sent_is_in_no_answer(bank: Bank) -> None:
     run = ask(bank, "runs", limit=1)["runs"][0]["run"]
     without = PageAnswers(bank, "file", prompts=False)
@@ -124,19 +75,6 @@ def test_without_prompts_what_models_were_sent_is_in_no_answer(bank: Bank) -> No
     assert calls and all(text.text is None for each in calls for text in each.texts if text.author)
     with pytest.raises(NotInBank, match="left out"):
         without.ask("text", {"event": str(calls[0].seq), "path": "request.0"})
-
-
-def test_erased_words_are_in_no_answer() -> None:
-    with Bank.create("memory:", purpose="p") as opened:
-        opened.append([RunStarted(run="r", task="a secret task"), RunFinished(run="r", outcome="failed", answer="x")])
-        opened.erase(event=3)
-        row = ask_any(opened, "runs")["runs"][0]
-        assert row["task"] is None
-        erased = {
-            "path": "task", "author": None, "text": None, "chars": None, "next_offset": None, "erased": True,
-        }  # fmt: skip
-        assert ask_any(opened, "run", run="r")["events"][0]["texts"] == [erased]
-        assert ask_any(opened, "text", event="3", path="task")["block"] == erased
 
 
 def ask_any(bank: Bank, name: str, **given: Any) -> dict[str, Any]:
@@ -282,24 +220,8 @@ def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank:
         assert found and found == doubts_at(then, 401) != doubts_at(bank, bank.position)
 
 
-def test_a_course_is_thinned_to_the_last_of_each_group() -> None:
-    assert thinned(range(10), 3) == [2, 5, 9]
-    assert thinned(range(2), 3) == [0, 1] and thinned([], 3) == []
-
-
 def test_a_difference_of_so_many_rows_has_those_that_changed_last(bank: Bank) -> None:
     every, some = bank.difference(100), bank.difference(100, limit=5)
     assert len(some.items) == len(some.runs) == 5 and some.counts == every.counts
     changed = [each.changed_seq or 0 for each in some.items]
     assert changed == sorted((each.changed_seq or 0 for each in every.items), reverse=True)[:5]
-
-
-def test_search_ranks_as_the_bank_does_at_the_position(bank: Bank) -> None:
-    for at in (150, HEAD):
-        hits = bank.at(at).search("how many lights are there?", 5)
-        found = ask(bank, "search", at, query="how many lights are there?", k=5)
-        assert [(hit["id"], hit["rank"], hit["score"]) for hit in found["hits"]] == [
-            (hit.id, hit.rank, hit.score) for hit in hits
-        ]
-        assert "bm25" in found["policy"]
-    assert ask(bank, "search", query='"; NEAR(*')["hits"] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import html
 import json
 import os
 import re
@@ -386,12 +385,6 @@ def test_a_place_that_can_not_be_written_is_named(tmp_path: Path, place: str) ->
     with Bank.create("memory:") as bank, bank.as_of() as view, pytest.raises(CannotWrite, match=re.escape(place)):
         write_page(bank, view, tmp_path / place)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
-
-
-def test_an_empty_bank_has_a_page() -> None:
-    with Bank.create("memory:") as bank:
-        page = page_of(bank)
-    assert "This bank holds no runs yet." in html.unescape(page)
 
 
 @pytest.mark.slow

@@ -6,19 +6,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rbank_es import Bank, Item
-from rbank_es.errors import BadPolicy
-from rbank_es.events import MemoriesExtracted, PolicyChoice
-from rbank_es.extraction.candidates import consolidate
+from rbank_es.events import MemoriesExtracted
 from rbank_es.policies import (
     BestOf,
     OpenAdmission,
     ReviewedAdmission,
     StandardAdmission,
-    changed,
-    default_policies,
     held_back,
-    selection_policy,
 )
 from rbank_es.policies.admission import AdmissionPolicy, origin_of
 
@@ -48,27 +42,6 @@ def test_items_wait_by_their_origin(policy: AdmissionPolicy, held: set[str]) -> 
     assert {name for name, event in zip(LEARNED, marked, strict=True) if event.pending} == held  # type: ignore[attr-defined]
 
 
-def test_an_extraction_that_is_pending_stays_so_under_every_policy() -> None:
-    [event] = held_back([MemoriesExtracted(kind="manual", pending=True)], OpenAdmission().choice)
-    assert isinstance(event, MemoriesExtracted) and event.pending
-
-
-def test_an_unknown_admission_policy_is_an_error_and_nothing_is_recorded() -> None:
-    with Bank.create("memory:", policies=[PolicyChoice(kind="admission", name="standard", version=9)]) as bank:
-        before = bank.position
-        with pytest.raises(BadPolicy, match="admission policy standard has no version 9"):
-            consolidate(bank, [Item.make("Count", "Use COUNT.")])
-        assert bank.position == before
-
-
-def test_what_is_pending_is_found_by_no_search() -> None:
-    with Bank.create("memory:", policies=changed(default_policies(), {"admission": {"name": "reviewed"}})) as bank:
-        item = Item.make("Count lamps", "Use COUNT.")
-        learned = {"heads": (item.head,), "candidates": (item.text,), "extractor": "success-failure-1"}
-        consolidate(bank, [MemoriesExtracted(kind="success", **learned)])
-        assert bank.state().items[item.id].state == "pending"
-
-
 class Tried(NamedTuple):
     """A rollout, as a selection sees it."""
 
@@ -90,8 +63,3 @@ class Tried(NamedTuple):
 )
 def test_the_best_rollout_is_a_success_then_by_the_setting(among: Any, tried: list[Tried], best: int) -> None:
     assert BestOf(among=among).best(tried).index == best
-
-
-def test_an_unknown_selection_policy_is_an_error() -> None:
-    with pytest.raises(BadPolicy, match="no version 9"):
-        selection_policy(PolicyChoice(kind="selection", name="best-of", version=9))

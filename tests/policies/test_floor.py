@@ -52,27 +52,6 @@ def test_any_text_is_a_query_and_what_it_is_given_can_be_verified(lessons: Bank,
         assert sum(share.share for share in item.matched) == pytest.approx(item.coverage)
 
 
-def test_words_of_other_scripts_are_found_whole_and_not_in_part() -> None:
-    """What the tokenizer takes for a word: in Chinese and Japanese, all characters between two that are no letters."""
-    kept = Item.make("灯台 の 高さ", "lt:towerHeight を 使う")
-    with Bank.create("memory:", policies=[Bm25V2().choice]) as bank:
-        consolidate(bank, [kept, *(Item.make(f"Buoys {n}", f"Buoys float, way {n}.") for n in range(9))])
-        assert [hit.id for hit in bank.search("灯台 高さ")] == [kept.id]
-        assert not bank.search("灯台の高さ")
-
-
-def test_a_bank_of_which_all_words_were_erased_gives_nothing(tmp_path: Path) -> None:
-    with Bank.create(tmp_path / "bank", policies=[Bm25V2().choice]) as bank:
-        kept = Item.make("Count the lamps", "Use COUNT over lamps.")
-        consolidate(bank, [kept])
-        assert bank.search("count the lamps")
-        bank.erase(item=kept.id, reason="asked")
-        for query in ("count the lamps", kept.id, "", "the"):
-            with bank.live() as view:
-                result = view.retrieve(query, 6)
-            assert (result.items, result.withheld) == ((), ())
-
-
 # ---------------------------------------------------------------- the choice, by a ranking that is given
 
 
@@ -194,19 +173,6 @@ def test_of_words_that_no_item_has_names_count_less_and_stop_words_not_at_all(
     # Two of three items have owls, and 20 strangers stand beside them.
     known, rarest = log(24 / 2.5), log(24 / 0.5)
     assert best.coverage == pytest.approx(known / (known + unknown * rarest))
-
-
-def test_what_nobody_asked_for_is_held_to_the_best_match_of_either_polarity(owls: Bank) -> None:
-    with owls.live() as view:
-        both = view.retrieve("owls by class", 6)
-        one = view.retrieve("owls by class", 6, polarity="failure", unasked=True)
-        asked = view.retrieve("owls by class", 6, polarity="failure", policy=Bm25V2(coverage=0))
-        lenient = Bm25V2(share_of_best=0.1, coverage=0)
-        given_too = view.retrieve("owls by class", 6, polarity="failure", unasked=True, policy=lenient)
-    assert [hit.id for hit in both.items] == ["owls"] and both.event.floor == Floor(coverage=0.45)
-    assert one.items == () and [item.withheld for item in one.withheld] == ["share_of_best"]
-    assert one.event.floor == Floor(best=both.items[0].score, share_of_best=0.75, coverage=0.45)
-    assert [hit.id for hit in asked.items] == [hit.id for hit in given_too.items] == ["rings"]
 
 
 SHARES = st.lists(st.floats(0, 0.5), max_size=4).map(tuple)

@@ -216,13 +216,6 @@ def ids(bank: Bank, point: str | None = None, **more: Any) -> list[str]:
     return [hit.id for hit in bank.at(point).search(QUERY, **more)]
 
 
-def test_without_a_vector_of_the_query_bm25_2_ranks_alone(bank: Bank) -> None:
-    embedded(bank, {"near": [1, 0], "far": [0, 1], "unsaid": [1, 0]})
-    with bank.live() as view:
-        plain = view.search(QUERY, policy=Bm25V2(coverage=0, share_of_best=0))
-    assert list(bank.search(QUERY)) == plain
-
-
 def test_a_record_says_where_words_alone_ranked(bank: Bank) -> None:
     def fallback() -> str | None:
         [made, _] = procedures(bank, QUERY).retrievals
@@ -235,32 +228,10 @@ def test_a_record_says_where_words_alone_ranked(bank: Bank) -> None:
     assert fallback() is None
 
 
-def test_vectors_move_hits_and_add_near_items_that_no_word_finds(bank: Bank) -> None:
-    before = ids(bank)
-    assert set(before) == {"near", "far"}
-    embedded(bank, {"near": [0, 1], "far": [1, 0], "unsaid": [1, 0.1]}, query=[1, 0])
-    assert set(ids(bank)) == {"near", "far", "unsaid"}
-    assert ids(bank).index("far") < ids(bank).index("near")
-    assert ids(bank, point="HEAD~1") == before
-
-
 def test_vectors_of_another_size_or_model_are_missing(bank: Bank) -> None:
     plain = ids(bank)
     embedded(bank, {"unsaid": [1, 0, 0], "near": [1, 0, 0]}, query=[1, 0])
     assert ids(bank) == plain
-
-
-@pytest.mark.parametrize("size", [2, 1_500], ids=["short", "stored apart"])
-def test_an_erased_item_loses_its_vector_too(tmp_path: Path, bank: Bank, size: int) -> None:
-    near, far, query = ([first, *[second] * (size - 1)] for first, second in ((1, 0.25), (0.75, 1), (1, 0.5)))
-    embedded(bank, {"near": near, "far": far}, query=query)
-    bank.erase(item="near")
-    assert kept(bank) == [[False, True], [True]]
-    gone = text_digest(text_of_item(NEAR.text)).encode()
-    for path in tmp_path.rglob("*"):
-        assert not path.is_file() or gone not in path.read_bytes(), path
-    assert "near" not in ids(bank)
-    bank.check(retrievals=True)
 
 
 def test_an_erased_run_takes_its_own_vectors_and_leaves_those_of_words_that_another_run_has_too(bank: Bank) -> None:
@@ -281,25 +252,6 @@ def test_a_retrieval_whose_vectors_were_erased_is_unverifiable(bank: Bank) -> No
     bank.erase(event=bank.position - 2)
     checked = bank.check(retrievals=True).retrievals
     assert (checked.checked, checked.unverifiable) == (0, 2)
-
-
-def test_a_query_erased_by_its_words_loses_its_vector(bank: Bank) -> None:
-    embedded(bank, {"near": [1, 0]}, query=[1, 0])
-    bank.append(RunStarted(run="r", task=QUERY))
-    bank.erase(text=QUERY)
-    assert kept(bank) == [[True], [False]]
-
-
-def test_a_fork_and_an_absorption_carry_vectors(tmp_path: Path, bank: Bank) -> None:
-    embedded(bank, {"near": [0, 1], "far": [1, 0], "unsaid": [1, 0.1]}, query=[1, 0])
-    found = bank.search(QUERY).hits
-    with bank.fork(tmp_path / "fork") as fork:
-        assert fork.search(QUERY).hits == found
-    with Bank.create(
-        tmp_path / "other", policies=(HybridV1(model="m", cosine=0.9, coverage=0, share_of_best=0).choice,)
-    ) as other:
-        other.absorb(bank)
-        assert other.search(QUERY).hits == found
 
 
 def test_words_erased_here_bring_no_vector_back(tmp_path: Path, bank: Bank) -> None:

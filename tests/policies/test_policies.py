@@ -17,7 +17,6 @@ from rbank_es.law import (
     Append,
     Bounded,
     Dedup,
-    DedupV2,
     Merge,
 )
 from rbank_es.law.bank_state import Proposal
@@ -25,17 +24,12 @@ from rbank_es.law.similar_items import KnownItems
 from rbank_es.policies import (
     Bm25V1,
     Bm25V3,
-    CheckJudging,
-    LmJudging,
-    SuccessFailure,
-    changed,
     default_policies,
     governing,
     load_policies,
     policy_of,
     query_words,
 )
-from rbank_es.policies.policy_registry import policy_class
 from rbank_es.policies.words import STOP_WORDS, words_of
 from tests.consolidations import decisions, state_of
 
@@ -144,32 +138,6 @@ def test_where_no_content_need_be_common_the_titles_decide() -> None:
 # ---------------------------------------------------------------- files and records
 
 
-def test_the_defaults_are_whole() -> None:
-    """One policy per kind, with every setting, each of which can be read back."""
-    assert [(choice.kind, choice.name) for choice in default_policies()] == [
-        ("retrieval", "bm25"),
-        ("admission", "standard"),
-        ("judging", "lm"),
-        ("extraction", "success-failure"),
-        ("consolidation", "dedup"),
-        ("forgetting", "never"),
-        ("selection", "best-of"),
-        ("attribution", "exposure"),
-        ("correction", "law"),
-    ]
-    assert [policy_of(choice).choice for choice in default_policies()] == list(default_policies())
-    assert Bm25V3.of(default_policies()[0]) == Bm25V3()
-    assert Dedup().label == "dedup-1" and default_policies()[4] == DedupV2().choice
-
-
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("name", ["append", "dedup", "merge"])
-def test_a_name_without_a_version_means_the_one_beside_that_in_force(name: str, version: int) -> None:
-    present = policy_class("consolidation", "dedup", version)().choice
-    [found] = changed((present,), {"consolidation": {"name": name}})
-    assert (found.name, found.version) == (name, version)
-
-
 def test_toml_and_json_say_the_same() -> None:
     """What a file leaves out keeps its default."""
     toml = '[retrieval]\nk = 3\nweights = [2, 1, 1.5, 0]\n[forgetting]\nname = "bounded"\nmax_items = 9\n'
@@ -239,18 +207,6 @@ def test_a_file_with_a_mistake_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadPolicy) as refused:
         load_policies(text)
     assert message in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "chosen"),
-    [
-        ('[extraction]\nextract_from = "best"\nitems_max = 2', SuccessFailure(extract_from="best", items_max=2)),
-        ("[judging]\nsupervised = true\ncases = 1", LmJudging(supervised=True, cases=1)),
-        ('[judging]\nname = "checks"\ngrounding = false', CheckJudging(grounding=False)),
-    ],
-)
-def test_a_file_may_change_any_policy(text: str, chosen: Any) -> None:
-    assert chosen in [policy_of(choice) for choice in load_policies(text)]
 
 
 def test_a_record_of_another_policy_is_refused() -> None:

@@ -129,16 +129,6 @@ def test_a_recorded_version_that_nobody_knows_is_an_error_and_never_a_default(ba
         bank.check(retrievals=True)
 
 
-def test_version_2_searches_for_stop_words_too_at_their_weight() -> None:
-    question = "Which of all lamps are lit, and how many?"
-    assert Bm25V1().words(question) == ("all", "lamps", "lit")
-    assert Bm25V2().words(question) == ("which", "of", "all", "lamps", "are", "lit", "and", "how", "many")
-    weights = dict(Bm25V2(stop_weight=0.25).query_words(question))
-    assert (weights["lamps"], weights["which"], weights["all"]) == (1.0, 0.25, 1.0)
-    assert Bm25V2(stop_weight=0).words(question) == ("all", "lamps", "lit")
-    assert Bm25V2(stop_words="none").query_words("which") == (("which", 1.0),)
-
-
 def test_version_2_searches_for_the_parts_of_compound_names_at_theirs() -> None:
     found = Bm25V2(parts=0.5, stop_weight=0.4).query_words("lt:towerHeight of a tower")
     assert found == (("lt", 1), ("towerheight", 1), ("of", 0.4), ("a", 0.4), ("tower", 1), ("height", 0.5))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,13 +9,11 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank, Item
-from rbank_es.data import shipped
 from rbank_es.errors import BadPolicy
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import Bm25V2, Bm25V3
 from rbank_es.projections import stem_tables
 from rbank_es.text import stems
-from rbank_es.text.spelled_words import fold
 from rbank_es.text.stems import Stems, language_of, require_stemmer
 
 MIDDLES = [f"{one}{two}" for one in ("tion", "lamp", "vari", "count") for two in ("al", "er", "if", "ous", "at")]
@@ -52,12 +49,6 @@ def test_with_another_stemmer_a_search_is_refused_by_name_and_older_policies_go_
 )
 def test_a_text_is_of_the_language_whose_stop_words_it_has(text: str, language: str | None) -> None:
     assert language_of(text.split()) == language
-
-
-def test_the_lists_of_stop_words_hold_words_as_they_are_compared() -> None:
-    """Without accents and each once: to fold them would cost each process."""
-    for words in json.loads(shipped("stop_words_1.json").read_bytes()).values():
-        assert words.split() == list(dict.fromkeys(map(fold, words.split())))
 
 
 @pytest.mark.slow

@@ -48,17 +48,6 @@ def test_the_ranking_is_that_of_its_definition_at_every_point_and_in_memory() ->
         assert {state.items[item.id].support for item in LAMPS} == {1, 3, 5}
 
 
-def test_a_lesson_that_many_runs_taught_passes_one_that_fits_a_little_better() -> None:
-    with utility_bank(by_support(1.0), Dedup(content_min=(2, 3))) as bank:
-        before = [id for id, _ in ranked(bank)]
-        second = next(item for item in LAMPS if item.id == before[1])
-        consolidate(bank, [repeated(second, 1)])
-        assert [id for id, _ in ranked(bank)] == [before[1], before[0], *before[2:]]
-        with bank.as_of() as view:
-            pooled = [hit.id for hit in view.search("lamps", 1, policy=by_support(1.0, pool=1))]
-        assert pooled == before[:1], "an item beyond the pool stays where it is"
-
-
 def test_an_item_that_is_vouched_for_without_support_keeps_its_score() -> None:
     with Bank.create("memory:", policies=[Dedup().choice, by_support(1.0).choice]) as bank:
         consolidate(bank, LAMPS)

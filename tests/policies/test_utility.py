@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from rbank_es import Bank, Item
 from rbank_es.events import ContextBuilt, Event, Hit, MemoriesRead, MemoriesRetrieved, PolicySet, RunStarted
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.law import Dedup, Exposure, LeastProven, fold, outcomes
+from rbank_es.law import Dedup, Exposure, fold, outcomes
 from rbank_es.policies import Bm25V1
 from rbank_es.system.proportion import proven_share
 from rbank_es.tools.memory.item_search import search_items
-from tests.cli.misled import judged, ran
+from tests.cli.misled import judged
 from tests.context.procedures_of_bank import procedures
 from tests.effort import examples
 from tests.policies.proven_rank import PROVEN, ProvenRanking
@@ -117,22 +117,3 @@ def test_a_tool_searches_again_after_the_uses_of_a_judged_run_changed(tmp_path: 
         found = search_items(session, "lamps")
         assert found.position == bank.position
         assert {hit.id: hit.score for hit in found.hits}[before[-1].id] < before[-1].score
-
-
-def test_what_utility_forgets_is_forgotten_again_by_a_correction() -> None:
-    """With uses counted as they were then; `verify` decides everything again and finds nothing that differs."""
-    with utility_bank(Exposure(), Dedup()) as bank:
-        bank.append([*ran("won", "i0", "i1"), judged("won", "success")])
-        bank.append([*ran("lost", "i0", "i2"), judged("lost", "failure")])
-        bank.append(MemoriesRead(run="won", ids=("i3",), how="get", chars=1))
-        bank.set_policies({"forgetting": {"name": "utility", "max_items": 5, "grace": 0}})
-        consolidate(bank, [Item.make("Buoys", "Something else again.", id="new")])
-        forgotten = {id for id, entry in bank.state().items.items() if entry.state == "forgotten"}
-        assert forgotten == {"i4", "i5"}, "neither was used; i2 lost, and has a use more"
-        bank.set_policies({"attribution": {"counted": "read"}})
-        assert bank.check(decisions=True).canonical.canonical
-        consolidate(bank, [Item.make("Nets", "Quite another matter.", id="newer")])
-        state = bank.state()
-        assert {id for id, entry in state.items.items() if entry.state == "forgotten"} - forgotten == {"i0"}
-        assert LeastProven(max_items=4, grace=0).to_forget(state)
-        assert bank.check(decisions=True).canonical.canonical

@@ -58,22 +58,6 @@ def test_stems_that_coincide_count_once_with_the_greatest_weight_at_the_first_pl
     assert found.idf == (pytest.approx(math.log(1 + 2.5 / 1.5)), pytest.approx(math.log(1 + 1.5 / 2.5)), 0.0, 0.0)
 
 
-def test_ties_are_in_order_of_id_and_filters_change_no_score() -> None:
-    documents = {id: document("lamp") for id in ("c", "a", "b")} | {"rest": document("tree")}
-    words, tokens = [QueryWord("lamp", 1.0)], [["lamp"]]
-    found = rank_documents(words, tokens, Formula(), 2, documents, documents)
-    assert [hit.id for hit in found.hits] == ["a", "b"]
-    fewer = rank_documents(words, tokens, Formula(), 2, documents, {"c"})
-    assert [(hit.id, hit.score) for hit in fewer.hits] == [("c", found.hits[0].score)]
-
-
-def test_a_word_that_no_item_has_has_the_greatest_idf_and_one_that_all_have_an_idf_above_0() -> None:
-    documents = {"a": document("lamp tree"), "b": document("lamp")}
-    words = [QueryWord(word, 1.0) for word in ("lamp", "tree", "wine")]
-    found = rank_documents(words, [[word] for word, _ in words], Formula(), 10, documents, documents)
-    assert 0 < found.idf[0] < found.idf[1] < found.idf[2] == Formula().rarity(2, 0)
-
-
 WORDS = st.sampled_from(("lamp", "lamps", "tower", "towerHeight", "the", "café", "of", "x_y"))
 TEXTS = st.lists(WORDS, max_size=6).map(" ".join)
 ROWS = st.lists(st.tuples(TEXTS, TEXTS, TEXTS, TEXTS), min_size=1, max_size=12)

@@ -66,21 +66,6 @@ def test_the_pages_in_any_order_at_any_position_are_the_whole_view_sorted(bank: 
         assert view.page(name, limit=1).total == len(found)
 
 
-def test_words_are_compared_in_lower_case_of_every_script() -> None:
-    from rbank_es.events import RunStarted
-
-    with Bank.create("memory:") as opened:
-        opened.append([RunStarted(run="a", task="Écoute ΣΟΦΙΑ"), RunStarted(run="b", task="100 % _")])
-        with opened.as_of() as view:
-
-            def found(*words: str) -> list[str]:
-                return [row["run"] for row in view.page("runs", [RowCondition(("task",), "contains", words)]).rows]
-
-            assert found("éCOUTE", "σοφια") == ["a"]
-            assert found("%", "_") == ["b"]
-            assert found("' OR 1=1 --") == []
-
-
 @pytest.mark.parametrize(
     "asked",
     [

@@ -23,7 +23,6 @@ from rbank_es.events import (
     MemoriesForgotten,
     MemoriesRead,
     MemoriesRetrieved,
-    NoteLogged,
     Reliance,
     RunFinished,
     RunJudged,
@@ -34,7 +33,6 @@ from rbank_es.events import (
 from rbank_es.events.items import Item
 from rbank_es.projections import PROJECTIONS, all_projections
 from rbank_es.projections.read_models import ReadModels, rebuild
-from rbank_es.projections.view import View
 from tests.fakes import FakeLog, dump
 from tests.strategies import stamped
 
@@ -186,13 +184,6 @@ def test_catching_up_applies_only_what_is_new(tmp_path: Path) -> None:
     assert (models.path.read_bytes(), models.path.stat().st_mtime_ns) == before
 
 
-def test_events_that_no_projection_reads_are_passed_and_not_counted(tmp_path: Path) -> None:
-    models, log = ReadModels.open(tmp_path / "p.sqlite"), FakeLog(stamped([NoteLogged(note="x") for _ in range(4)]))
-    first = models.catch_up(log, upto=3, only=["leakage"])
-    second = models.catch_up(log, only=["leakage"])
-    assert [(each.position, each.events) for each in (first, second)] == [(3, 0), (4, 0)]
-
-
 def test_only_moves_the_projections_that_are_named(tmp_path: Path) -> None:
     """The others stay as they are; a view shows the position that all of them have reached."""
     models, log = ReadModels.open(tmp_path / "p.sqlite"), FakeLog(STORY)
@@ -245,14 +236,3 @@ def test_opened_for_reading_only_nothing_is_written(tmp_path: Path) -> None:
         models.catch_up(FakeLog(STORY))
     assert list(tmp_path.iterdir()) == []
     assert models.checkpoints() == {}
-
-
-def test_views_stay_usable_from_another_thread(models: ReadModels) -> None:
-    """An agent's tools run in threads of their own."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    def count(view: View) -> int:
-        return len(view.search("rows schema LIMIT", 5)) + len(view.rows("items"))
-
-    with models.live() as view, ThreadPoolExecutor(4) as pool:
-        assert set(pool.map(count, [view] * 20)) == {3}

@@ -67,19 +67,6 @@ def test_ties_are_broken_by_id_also_at_the_last_place(holding: Open) -> None:
     assert ids(view, "taxa", 1) == names[:1]
 
 
-def test_a_better_one_stands_before_a_tie_that_is_cut(holding: Open) -> None:
-    """The cut falls into the tie, never before it."""
-    tied = [item("taxa filler words", id=f"{number:03}") for number in range(150, 0, -1)]
-    view = holding([*tied, item("taxa", "taxa", id="zzz")])
-    assert ids(view, "taxa", 3) == ["zzz", "001", "002"]
-
-
-def test_items_for_the_judge_are_never_found(holding: Open) -> None:
-    """Principles and episodes serve the judge, however many there are and however well they fit."""
-    judges = [item("taxa taxa", src=src, id=f"{src}{n:03}") for n in range(100) for src in ("principle", "episode")]
-    assert ids(holding([*judges, item("taxa and more words than that", id="agent")]), "taxa", 5) == ["agent"]
-
-
 def test_filters_find_the_few_that_fit_among_many_better_ones(holding: Open) -> None:
     """Polarity and role, each of which must be equal, and a domain; scores stay what they are without filters."""
     many = [item("taxa taxa", id=f"{n:03}") for n in range(300)]
@@ -102,26 +89,6 @@ def test_a_level_that_cannot_be_is_refused(holding: Open, level: int) -> None:
         holding([item("taxa", id="t")]).search("taxa", level=level)
 
 
-def test_an_ended_item_is_not_found_and_does_not_count(holding: Open) -> None:
-    """Scores are those of a bank that never had it: it is in no document frequency and no average."""
-    kept = [item("taxa of life", id="a"), item("labels of taxa", "taxa", id="b"), item("other", id="c")]
-    gone = [item("taxa taxa taxa", "taxa " * 50, id="gone")]
-    ended = holding([*kept, *gone], MemoriesForgotten(ids=("gone",), policy="bounded-1"))
-    assert ended.search("taxa labels", 5) == holding(kept).search("taxa labels", 5)
-
-
-def test_weights_and_stop_words_are_the_policys(holding: Open) -> None:
-    """A column of weight 0 still matches, and adds nothing."""
-    view = holding([item("taxa", "zzz", id="title"), item("zzz", "taxa", id="content"), item("the", "y", id="the")])
-    titles, contents = (Bm25V1(weights=weights) for weights in ((9, 1, 1, 1), (1, 1, 9, 1)))
-    assert [hit.id for hit in view.search("taxa", 2, policy=titles)] == ["title", "content"]
-    assert [hit.id for hit in view.search("taxa", 2, policy=contents)] == ["content", "title"]
-    assert ids(view, "the taxa") == ids(view, "taxa")
-    with_stop_words = view.search("the taxa", 5, policy=Bm25V1(stop_words="none"))
-    assert "the" in [hit.id for hit in with_stop_words]
-    assert [len(view.search("taxa", policy=Bm25V1(k=k))) for k in (1, 2)] == [1, 2]
-
-
 @pytest.mark.parametrize("k", [0, -1, 101])
 def test_a_number_of_hits_that_cannot_be_is_refused(holding: Open, k: int) -> None:
     """With the range in the message."""
@@ -138,12 +105,6 @@ def test_a_polarity_that_is_none_is_refused(holding: Open) -> None:
         view.search("taxa", 3, policy=Bm25V1(stop_words="klingon-1"))
 
 
-@pytest.mark.parametrize("query", ["", "   ", '"', "***", "()(", "🦉", "\x00", "…—–", "_"])
-def test_a_query_without_words_finds_nothing(holding: Open, query: str) -> None:
-    """Also one of only punctuation, or an emoji."""
-    assert ids(holding([item("taxa"), item("🦉")]), query) == []
-
-
 @settings(max_examples=examples(300), deadline=None)
 @given(query=st.text(st.characters(codec="utf-8"), max_size=60))
 @example("\ufffe NEAR(")
@@ -157,15 +118,6 @@ def test_no_text_at_all_makes_a_search_fail(query: str) -> None:
         connection.execute("INSERT INTO f VALUES (?)", (query,))
         if expression:
             connection.execute("SELECT rowid, bm25(f) FROM f WHERE f MATCH ?", (expression,)).fetchall()
-
-
-@pytest.mark.parametrize(
-    "title", ["naïve café", "Ünïcödé ΣΊΣΥΦΟΣ", "snake_case_name", "nul\x00inside", "x-ray p53", "ﬁne ²"]
-)
-def test_an_item_is_found_by_its_own_title(holding: Open, title: str) -> None:
-    """Also where it holds odd characters."""
-    view = holding([item(title, id="it"), *(item(f"filler {n}", id=f"f{n}") for n in range(5))])
-    assert ids(view, title, 1) == ["it"]
 
 
 def test_domains_and_roles_are_known_from_the_first_active_item_that_has_them(tmp_path: Path) -> None:
