@@ -39,19 +39,6 @@ def by_checks(case: Case) -> Verdict:
     return judge_by_checks(case.run)
 
 
-def test_figures_are_of_the_decided_and_the_undecided_are_counted() -> None:
-    found = calibrate(CASES, by_checks)
-    told = found.as_dict()
-    named = ("true_positive", "false_negative", "false_positive", "true_negative", "undecided", "undecided_share")
-    assert [told[name] for name in named] == [0, 1, 0, 1, 2, 0.5]
-    assert told["accuracy"] == 0.5 and told["accuracy_interval"] == pytest.approx((0.0945, 0.9055), abs=1e-4)
-    [wrong] = told["disagreements"]
-    assert (wrong["id"], wrong["judge"]) == ("false alarm", "failure") and "can't be read" in wrong["judge_reason"]
-    verdicts = {"agreed": "undecided", "false alarm": "failure", "missed": "undecided", "stopped": "failure"}
-    assert told["verdicts"] == verdicts
-    assert json.loads(json.dumps(told)) == told | {name: [*told[name]] for name in told if name.endswith("_interval")}
-
-
 # ---------------------------------------------------------------- confidence
 
 
@@ -72,13 +59,6 @@ def graded(cases: int, error: Callable[[float], float], seed: int = 1) -> list[G
 def test_a_threshold_is_found_where_confidence_tells() -> None:
     found = threshold_for(graded(1_000, lambda confidence: 0.02 if confidence >= 0.8 else 0.5), 0.1)
     assert found.confidence is not None and 0.75 <= found.confidence <= 0.8 and found.needed == 22
-
-
-@pytest.mark.parametrize(
-    "cases", [[], graded(21, lambda _: 0.0), graded(400, lambda _: 0.3)], ids=["none", "few", "bad"]
-)
-def test_no_threshold_is_given_that_the_cases_do_not_show(cases: list[Graded]) -> None:
-    assert threshold_for(cases, 0.1).confidence is None
 
 
 def test_cases_that_all_differ_in_confidence_give_a_threshold_once_there_are_enough() -> None:
@@ -189,13 +169,6 @@ def test_a_file_of_16_mebibytes_is_read_and_a_byte_more_is_refused(tmp_path: Pat
         load_cases(place)
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="can't be read"):
-        load_cases(tmp_path / "none.json")
-    with pytest.raises(BadInput, match="can't be read"):
-        load_cases(tmp_path)
-
-
 # ---------------------------------------------------------------- metrics
 
 
@@ -237,10 +210,6 @@ def test_a_figure_that_has_nothing_to_be_made_of_is_none(
 ) -> None:
     figures = (found.accuracy, found.precision, found.recall, found.f1, found.kappa)
     assert figures == (accuracy, precision, recall, f1, kappa)
-
-
-def test_pairs_are_what_the_judge_said_then_what_the_expert_said() -> None:
-    assert Metrics.of([(True, False)] * 2 + [(False, True)] + [(True, True)] * 3) == metrics(tp=3, fp=2, fn=1)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans())))
