@@ -16,6 +16,7 @@ from rbank_es.events.run_events import DEFAULT_BOUNDS, RunBounds
 from rbank_es.loop.loop_spend import LoopBounds
 from rbank_es.loop.resources import check
 from rbank_es.loop.settings import LoopSettings
+from rbank_es.models import openai_model
 from rbank_es.models.model_choice import LmChoice
 from rbank_es.rerun.execution import rerun
 from rbank_es.tools.shared.call_budget import RunMeter
@@ -96,6 +97,29 @@ def test_a_loop_begins_no_task_once_its_bound_is_spent_and_goes_on_with_another(
         assert caught.value.code == "bound_spent"
         assert [event.task_id for event in bank.events() if isinstance(event, RunStarted)] == ["height"]
         assert [each.how for each in looped(bank, chosen, bounds=LoopBounds(loop_tokens=10))] == ["known", "ran"]
+
+
+@pytest.mark.slow
+def test_bounds_in_money_are_kept_by_run_and_loop_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the price of a model that the list has, asked at OpenAI's address, where a server of the test is."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-a-test-0123456789")
+    answer, most = serving(100_000, STEPS["react"]), 0.004
+    with (
+        openai_server(lambda body: answer({**body, "max_tokens": body["max_completion_tokens"]})) as server,
+        Bank.create(tmp_path / "bank", unsafe_no_sync=True) as bank,
+    ):
+        monkeypatch.setattr(openai_model, "ADDRESS", server.url)
+        chosen = settings(server, "react", bounds=RunBounds(run_usd=most))
+        chosen = msgspec.structs.replace(chosen, lm=LmChoice(model="openai/gpt-4.1-mini"))
+        with pytest.raises(LoopStopped, match=r"the loop has spent loop_usd: .* of 0\.003"):
+            looped(bank, chosen, TASKS[:2], bounds=LoopBounds(loop_usd=0.003))
+        events = list(bank.events(resolve=True))
+        [end] = [event for event in events if isinstance(event, RunFinished)]
+        again = rerun(bank, str(end.run), ontologies=shipped())
+    costs = [event.cost_usd or 0.0 for event in events if isinstance(event, LmCalled)]
+    assert (end.outcome, end.bound, end.answer) == ("forced_at_limit", "run_usd", "45 metres")
+    assert 2 < len(costs) < 12 and min(costs) > 0 and 0.003 <= sum(costs) <= most + max(costs)
+    assert again.difference is None, again.difference
 
 
 def test_bounds_that_are_not_given_are_not_written() -> None:
