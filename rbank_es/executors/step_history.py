@@ -101,14 +101,15 @@ def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> StepAdv
 
 
 def _is_lost(steps: Sequence[RunStep]) -> bool:
-    """Return whether the latest reply could not be read, or repeats a call that succeeded.
+    """Return whether the latest reply could not be read, repeats a call that succeeded, or is code that knows no tool.
 
     Models follow a whole reply where they don't follow words: they are shown one at once.
     """
     latest = steps[-1] if steps else None
-    if latest is None or latest.fault is not None:
-        return latest is not None and latest.fault == "unreadable"
-    return repeated_by(steps) is not None
+    if latest is None or latest.fault in (None, "unreadable"):
+        return latest is not None and (latest.fault is not None or repeated_by(steps) is not None)
+    # Such as `import requests`: a small model writes it again until it is shown a call.
+    return latest.fault in ("raised", "syntax", "no_code") and not any(step.answered for step in steps)
 
 
 def unread_result(steps: Sequence[RunStep], tools: Toolbox) -> str | None:

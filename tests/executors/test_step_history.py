@@ -126,6 +126,18 @@ def test_the_first_repetition_of_a_call_and_the_first_unread_reply_are_answered_
     assert read["next_tool_name"] == "sparql_query" and tools.call("sparql_query", read["next_tool_args"])["rows"] > 0
 
 
+@pytest.mark.parametrize(
+    ("fault", "answered"), [("raised", 0), ("syntax", 0), ("no_code", 0), ("raised", 1), (None, 0)]
+)
+def test_code_that_failed_before_any_tool_answered_is_met_with_a_whole_reply_that_works(
+    tools: Toolbox, fault: Any, answered: int
+) -> None:
+    """A small model wrote `import requests` three times, each time told that there is no such module."""
+    step = RunStep(index=1, code="import requests", output="[Error] No module", fault=fault, answered=answered)
+    told = ShownSteps(CODE_FORM, tools, LIMITS).text([step])
+    assert ("A whole reply that works here:" in told) == (fault is not None and not answered)
+
+
 def test_an_agent_that_stands_still_with_a_result_is_shown_how_to_submit_it(tools: Toolbox) -> None:
     tools.call("sparql_query", {"query": "ASK { ?a ?b ?c }"})
     text = ShownSteps(CALL_FORM, tools, LIMITS).text(STUCK)
