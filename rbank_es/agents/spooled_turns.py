@@ -8,7 +8,7 @@ run, so that taking a spool in twice adds nothing. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -53,14 +53,12 @@ class SpooledTurn(NamedTuple):
     @property
     def transcript(self) -> str | None:
         """The path of the session's transcript, as the last line that has one names it."""
-        return next(
-            (
-                text_or_none(line.get("transcript"))
-                for line in reversed(self.all_lines)
-                if text_or_none(line.get("transcript"))
-            ),
-            None,
-        )
+        return _first_text(reversed(self.all_lines), "transcript")
+
+
+def _first_text(lines: Iterable[Line], name: str) -> str | None:
+    """Return the first text that lines have under a name."""
+    return next(filter(None, (text_or_none(line.get(name)) for line in lines)), None)
 
 
 def turns_of(lines: Sequence[Line], now_s: float) -> list[SpooledTurn]:
@@ -128,12 +126,10 @@ def run_of(turn: SpooledTurn) -> TranscriptRun:
         began=_time(prompt),
         ended=_time(turn.lines[-1]) if turn.lines else None,
         ending="interrupted" if turn.ending == "open" else turn.ending,
-        error=next((str(line["error"]) for line in stops if line.get("error")), ""),
+        error=_first_text(stops, "error") or "",
         cwd=text_or_none(prompt.get("cwd")),
-        model=next(
-            (text_or_none(line.get("model")) for line in turn.all_lines if text_or_none(line.get("model"))), None
-        ),
-        last_words=next((str(line["answer"]) for line in reversed(stops) if line.get("answer")), ""),
+        model=_first_text(turn.all_lines, "model"),
+        last_words=_first_text(reversed(stops), "answer") or "",
     )
     for line in turn.lines:
         if line.get("kind") == "tool":

@@ -53,10 +53,10 @@ def _news_by_id(log: EventLog, parsed: Parsed, position: int) -> News:
         for run in (event.run for event in unit.events if isinstance(event, RunJudged) and event.id in other):
             changes.append(RecordChange(record=unit.record, run=run, differing=("run_judged",)))
         # A record that grew keeps its beginning, so one of which neither end is there is new.
-        if not any(_is_stored(log, unit.events[end].id, position) for end in (0, -1)):
+        if not any(is_stored(log, unit.events[end].id, position) for end in (0, -1)):
             units.append(unit)
             continue
-        missing = tuple(event for event in unit.events if not _is_stored(log, event.id, position))
+        missing = tuple(event for event in unit.events if not is_stored(log, event.id, position))
         if not missing:
             continue
         units.append(replace(unit, events=missing))
@@ -71,14 +71,15 @@ _STILL = "its lessons stay until a person gives it the verdict undecided, with r
 
 def _still_there(log: EventLog, parsed: Parsed, position: int) -> list[str]:
     """Return the runs of a bank whose user has taken them back since."""
-    return [run for started, run in parsed.withdrawn.items() if _is_stored(log, started, position)]
+    return [run for started, run in parsed.withdrawn.items() if is_stored(log, started, position)]
 
 
 def _is_judged_otherwise(judged: RunJudged, known: Event | None) -> bool:
     return isinstance(known, RunJudged) and known.verdict != judged.verdict
 
 
-def _is_stored(log: EventLog, event_id: str, position: int) -> bool:
+def is_stored(log: EventLog, event_id: str, position: int) -> bool:
+    """Return whether a log has an event with this id up to a position."""
     seq = log.seq_of_id(event_id)
     return seq is not None and seq <= position
 

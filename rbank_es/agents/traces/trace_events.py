@@ -26,6 +26,7 @@ from rbank_es.agents.transcripts.transcript_run import clipped, decoded, seconds
 from rbank_es.events import Event, LmCalled, NoteLogged, RunFinished, RunJudged, RunStarted, ToolCalled, type_of
 from rbank_es.exchange.exported_runs import extra_of
 from rbank_es.exchange.importer import ImportUnit, News, Parsed, RecordChange
+from rbank_es.exchange.known_records import is_stored
 from rbank_es.exchange.record_identity import identity, name_of, part_id
 from rbank_es.limits import JUDGE_REASON_CHARS
 from rbank_es.log import EventLog
@@ -129,7 +130,7 @@ class TraceEvents:
         """Return what of traces is new at a position of a log."""
         news, changes, known, left_out = list[ImportUnit](), list[RecordChange](), 0, 0
         for run, told in self._told_runs(log, parsed, position).items():
-            is_new = not _is_stored(log, start_id(told.key), position)
+            is_new = not is_stored(log, start_id(told.key), position)
             if is_new and not told.is_loop:
                 # Of a trace that brings evaluations alone, the run must be there.
                 news += [] if run in self._additions else told.units
@@ -174,7 +175,7 @@ class TraceEvents:
         for unit in told.units:
             events = list[Event]()
             for event in unit.events:
-                if not (isinstance(event, RunFinished) or event.id in seen or _is_stored(log, event.id, position)):
+                if not (isinstance(event, RunFinished) or event.id in seen or is_stored(log, event.id, position)):
                     events.append(event)
                     seen.add(event.id)
             made += [replace(unit, events=tuple(events))] if events else []
@@ -185,7 +186,7 @@ class TraceEvents:
         notes = dict(_late_words([*known.of(NoteLogged), *new]))
         top = _top_of_all([*told.tops, *map(_told_top, known.of(RunFinished))], is_loop=told.is_loop)
         end = _end(_record(told.key), run, top, calls, notes, self._writer)
-        if not _is_stored(log, end.id, position):
+        if not is_stored(log, end.id, position):
             made.append(replace(told.units[-1], events=(end,)))
         return made
 
@@ -229,11 +230,6 @@ _NAME_DIGITS = 16
 
 def _each_once(given: Sequence[Evaluation]) -> list[Evaluation]:
     return list({(each.name, each.verdict, each.at_ns): each for each in given}.values())
-
-
-def _is_stored(log: EventLog, id: str, position: int) -> bool:
-    seq = log.seq_of_id(id)
-    return seq is not None and seq <= position
 
 
 def _bare(event: Event) -> Event:

@@ -98,7 +98,7 @@ class FileLog:
         self._receipts = Receipts(self._cache, bank_id)
         self._reader = Reader(directory, self._lineage, self._receipts)
         self._texts = Texts(directory, self._reader.seed)
-        self._heads = Heads(directory, self._reader, self._cache)
+        self._heads = Heads(directory, self._reader)
         self._ids = Ids(directory, self._reader, self._cache)
         self._receipts.add_witness(self._ids.indexed)
         self._run_index: RunIndex | None = None

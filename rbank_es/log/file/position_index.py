@@ -58,9 +58,8 @@ class Heads:
     `durable` is the highest position known to be on disk, `last_at` the time of the last event seen.
     """
 
-    def __init__(self, directory: Path, reader: Reader, cache: BankCache) -> None:
+    def __init__(self, directory: Path, reader: Reader) -> None:
         self.directory = directory
-        self._cache = cache
         self._reader = reader
         self._receipts = reader.receipts
         self._seed = reader.seed
