@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp, log, log1p
 from random import Random
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,7 +24,6 @@ from rbank_es.bank.verdict_error import (
 )
 from rbank_es.bank.verdict_review import OPPOSITE, doubtful_verdicts, doubts_at, stake_of, within
 from rbank_es.events import JudgmentOverruled, RunJudged
-from rbank_es.events.run_events import JudgeKind
 from rbank_es.law import fold
 from tests.cli.misled import judged, misled_bank
 from tests.effort import examples
@@ -187,11 +186,6 @@ def test_a_verdict_that_its_judge_took_back_is_no_opinion() -> None:
     opinions = opinions_of(judgments)
     assert set(opinions["a"]) == {("human-1", "human")}
     assert (("lm-1", "lm"), "success") not in fitted(opinions).records
-
-
-def test_every_kind_of_judge_has_a_prior_for_either_verdict() -> None:
-    assert {kind for kind, _ in PRIORS} == set(get_args(JudgeKind)) and len(PRIORS) == 10
-    assert all(0 <= prior < 1 for prior in PRIORS.values())
 
 
 # ---------------------------------------------------------------- the weight

@@ -15,7 +15,7 @@ from rbank_es.context.layer_budgets import BUDGETS
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.ontology.loader import load_ontology
-from tests.cli_runner import ROOT, SAMPLE, digest_of, on_terminal, run
+from tests.cli_runner import ROOT, SAMPLE, run
 
 TASK = "Which lights are in service today?"
 CURATED = '[[constraint]]\ntext = "Kilns are never sold."\n'
@@ -58,27 +58,7 @@ def test_it_prints_exactly_what_would_be_injected(place: Path) -> None:
     assert shown(place, "--ont", "lights")["text"] == without_bank.text
 
 
-def test_nothing_is_written(place: Path) -> None:
-    """Not one byte of the bank, whatever is asked for."""
-    before = digest_of(place / "logs")
-    shown(place, "sample", "--ont", "lights", "--observed", "--slice", "--mode", "both")
-    run("context", "sample@HEAD~9", "--ont", "lights", "--task", TASK, cwd=place)
-    assert digest_of(place / "logs") == before
-
-
 # ---------------------------------------------------------------- what is chosen
-
-
-@pytest.mark.slow
-def test_on_a_narrow_terminal_the_table_gives_way(place: Path) -> None:
-    """The text stays as it is injected; the table is cut to the terminal."""
-    printed = on_terminal(
-        "context", "--ont", "lights", "--task", TASK, cwd=place, columns=60, env={"NO_COLOR": "1"}
-    ).out
-    # Wrapped between words, and the same words.
-    text = shown(place, "--ont", "lights")["text"]
-    assert " ".join(text.split()) in " ".join(printed.split())
-    assert max(map(len, printed.split("\nbudget\n")[1].splitlines())) <= 60
 
 
 # ---------------------------------------------------------------- what can't be

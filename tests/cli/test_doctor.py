@@ -52,12 +52,6 @@ def test_a_real_session_is_started_and_everything_tried(told: Any) -> None:
     assert "memory bounded to 512 MiB" in told["checks"][-1]["detail"]
 
 
-@pytest.mark.slow
-def test_starting_a_step_and_a_call_are_timed(told: Any) -> None:
-    assert set(told["times_s"]) == {"start", "step", "tool_call"}
-    assert all(0 < seconds < 60 for seconds in told["times_s"].values())
-
-
 def test_a_missing_dspy_is_told_with_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

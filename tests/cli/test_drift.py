@@ -70,18 +70,6 @@ def by_title(facts: Any) -> dict[str, Any]:
     return {each["title"]: each for each in facts["rows"]}
 
 
-def test_people_read_the_changes_and_the_proposals(made: Path) -> None:
-    said = run("drift", "notes", "--ont", "new.ttl", "--old", "old.ttl", cwd=made).out
-    for words in (
-        "name terms that are gone or renamed: 4 texts",
-        "now lt:buildingHeight (same label)",
-        "retract notes",
-        "guide notes --ont NEW --lm MODEL --again",
-        "texts that name changed terms: 4 of 6; nothing was recorded",
-    ):
-        assert words in said
-
-
 @pytest.mark.slow
 def test_a_proposal_can_be_typed_and_nothing_is_done_before_that(facts: Any, place: Path) -> None:
     with Bank.open(place / "logs" / "notes") as bank:

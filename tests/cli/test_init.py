@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kilns import NOTE, log_bytes
-from tests.cli_runner import fails, run
+from tests.cli_runner import fails
 from tests.effort import one_in
-
-
-def test_bare_names_live_under_rbank_home(tmp_path: Path) -> None:
-    """RBANK_HOME moves the banks that are named by a bare name."""
-    made = run("init", "notes", "--json", cwd=tmp_path, env={"RBANK_HOME": str(tmp_path / "home")}).json
-    assert made["path"] == str(tmp_path / "home" / "notes")
 
 
 @pytest.mark.parametrize(

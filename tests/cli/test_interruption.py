@@ -14,7 +14,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.command_registry import application
-from rbank_es.cli.shared.interruption import interruptible, kept_of
+from rbank_es.cli.shared.interruption import interruptible
 from rbank_es.cli.shared.main import main
 from rbank_es.events import LmCalled, RunFinished, RunStarted, StepTaken
 from rbank_es.log.disk import LOCK, locked
@@ -119,20 +119,6 @@ def test_ctrl_c_twice_leaves_at_once_and_the_bank_is_sound(tmp_path: Path) -> No
     run("verify", "./bank", cwd=tmp_path)
     with Bank.open(tmp_path / "bank") as bank:
         assert of_type(bank, RunFinished) == [] and [event.error_code for event in of_type(bank, LmCalled)] == [None]
-
-
-def test_what_is_kept_is_said_once_the_block_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    """The handler of the second press stays for the way out."""
-    ends = [RunFinished(run="one-1", outcome="failed", iterations=3, error_code="interrupted")]
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt), interruptible(lambda: kept_of(1, 3, ends), "Go on"):
-            signal.raise_signal(signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
-    told = "rbank-es: interrupted. Kept: 1 of 3 tasks; recorded as interrupted: one-1 with 3 steps. Go on\n"
-    assert capsys.readouterr().err == told
 
 
 def test_without_an_interruption_the_handler_is_as_it_was() -> None:

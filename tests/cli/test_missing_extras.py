@@ -87,10 +87,3 @@ def test_a_recorder_whose_library_is_missing_names_its_extra(module: str, extra:
     )
     assert f"MissingExtra: {PURPOSES[extra]} needs an optional part" in done.stderr
     assert f"pip install 'rbank-es[{extra}]'" in done.stderr
-
-
-@pytest.mark.slow
-def test_the_sample_is_kept_where_asked(tmp_path: Path) -> None:
-    run("demo", "--sample", "./mine", cwd=tmp_path)
-    mine, theirs = (run("verify", bank, "--json", cwd=tmp_path).json["head"] for bank in ("./mine", SAMPLE))
-    assert mine == theirs

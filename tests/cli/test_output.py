@@ -59,26 +59,6 @@ def test_widths_of_letters() -> None:
     assert (output.pad("日", 4), output.pad("日", 4, right=True), output.pad("long", 2)) == ("日  ", "  日", "long")
 
 
-def test_numbers_and_sizes() -> None:
-    """Counts agree with their nouns; sizes are in the unit that suits them."""
-    assert [output.count(number, "entry", "entries") for number in (0, 1, 1234)] == [
-        "0 entries",
-        "1 entry",
-        "1,234 entries",
-    ]
-    assert [output.format_size(size) for size in (1, 900, 1536, 5 << 20, 3 << 30)] == [
-        "1 byte", "900 bytes", "1.5 KiB", "5.0 MiB", "3.0 GiB"]  # fmt: skip
-    assert output.format_time("2026-01-31T12:00:00.000000Z") == "2026-01-31 12:00:00" and output.format_time(None) == ""
-    assert [output.format_cell(value) for value in (None, True, 1234, 0.5, 12.0, "x")] == [
-        "",
-        "yes",
-        "1,234",
-        "0.5",
-        "12",
-        "x",
-    ]
-
-
 def golden_events() -> list[object]:
     banks = sorted((ROOT / "logs" / "golden").glob("v*/bank")) + [ROOT / "logs" / "sample"]
     events = []
@@ -103,12 +83,6 @@ def test_every_type_of_event_has_its_sentence() -> None:
 
 def plain(capsysbinary: pytest.CaptureFixture[bytes]) -> list[str]:
     return capsysbinary.readouterr().out.decode().splitlines()
-
-
-def test_fields_are_aligned_and_empty_ones_left_out(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Lines of a long value begin under its first."""
-    output.echo_fields({"name": "a\nb", "none": None, "empty": "", "number": 1000})
-    assert plain(capsysbinary) == ["name    a", "        b", "number  1,000"]
 
 
 @given(st.integers(20, 120), st.lists(st.integers(1, 60), min_size=3, max_size=3))
@@ -154,17 +128,6 @@ def test_progress_shows_only_past_a_second_and_wipes_itself(monkeypatch: pytest.
             advance(5, 10)
         assert terminal.getvalue().count("replaying") == 1
     assert terminal.getvalue().endswith("\r\x1b[2K")
-
-
-def test_progress_is_for_people_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where standard error is no terminal, nothing is drawn however long it takes."""
-    stream, now = io.StringIO(), [0.0]
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
-    with Progress("replaying") as advance:
-        now[0] = 100.0
-        advance(1, 10)
-    assert stream.getvalue() == ""
 
 
 def test_the_bar_says_how_much_is_done_and_left() -> None:

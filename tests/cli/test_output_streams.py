@@ -11,7 +11,7 @@ import pytest
 from rbank_es.bank import Bank
 from rbank_es.rerun.recorded_run import runs_of
 from tests.cli.kilns import RUN, log_bytes
-from tests.cli_runner import ROOT, SAMPLE, on_terminal, run, shell
+from tests.cli_runner import SAMPLE, on_terminal, run, shell
 from tests.effort import one_in
 
 
@@ -44,13 +44,6 @@ def test_output_is_plain_when_piped_and_fits_when_shown(arguments: tuple[str, ..
     lines = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
     # Texts of any length are left to the terminal to wrap.
     assert max(map(len, lines)) <= 100 or arguments[0] == "show"
-
-
-def test_log_on_a_narrow_terminal(sample: Path) -> None:
-    """On a terminal each event is one line, cut to the width."""
-    lines = on_terminal("log", "sample", "--tail", "9", cwd=sample, columns=80, env={"NO_COLOR": "1"}).out.splitlines()
-    assert lines[0].split() == ["seq", "time", "(UTC)", "type", "run", "summary"]
-    assert len(lines) == 10 and max(map(len, lines)) <= 80 and any(line.endswith("…") for line in lines)
 
 
 @pytest.mark.slow
@@ -113,8 +106,3 @@ def test_looking_writes_nothing_to_the_log(sample: Path) -> None:
     for arguments in LOOKS:
         run(*arguments, cwd=sample)
     assert log_bytes(sample, "sample") == before
-
-
-def test_the_repository_root_is_where_the_sample_is_found() -> None:
-    """The demo's sample stands where the command looks for it."""
-    assert (ROOT / "logs" / "sample").is_dir()

@@ -7,16 +7,14 @@ import json
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from rbank_es.bank import Bank
-from rbank_es.cli.shared import loop_progress
 from rbank_es.cli.shared.ending_table import endings_of, print_endings
-from rbank_es.cli.shared.loop_progress import LoopDisplay, RunAtWork
+from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.events import LmCalled, RunFinished, RunJudged, RunStarted, StepTaken, ToolCalled
 from rbank_es.models.scripted_model import rendered
 from tests.cli.agent_tasks import furnished
@@ -150,12 +148,6 @@ def test_an_endpoint_is_asked_over_http_and_one_that_is_down_is_told(place: Path
     run("verify", "./bank", "--retrievals", cwd=place)
 
 
-# ---------------------------------------------------------------- what is left undone
-
-
-# ---------------------------------------------------------------- memory
-
-
 @pytest.mark.slow
 def test_a_pipe_or_a_device_is_never_replaced_by_a_file_and_a_link_stays_one(place: Path) -> None:
     """By none of the options that name a file to write. (A pipe stands in: a device can't be made by everybody.)"""
@@ -196,15 +188,6 @@ def test_a_dry_run_prints_contexts_and_estimates_and_writes_nothing(finished: Fi
     loading = ("--load-mem", "items.json", "--budget", "L2=900", "--dry-run")
     warned = run("run", "./none", *FAST, "--task", "Which?", *loading, cwd=place).err
     assert "a dry run writes nothing" in warned and "L2 has 900 characters instead of 600" in warned
-
-
-def test_the_whole_manual_of_tools_is_a_choice_that_costs_tokens(place: Path) -> None:
-    """Some 7,000 characters in each prompt of at most 13 calls; the setting is recorded with its runs."""
-    asked = ("run", "./none", *FAST, "--task", "Which?", "--dry-run", "--json")
-    short, whole = run(*asked, cwd=place).json, run(*asked, "--tools", "all", cwd=place).json
-    assert (short["settings"]["tool_manual"], whole["settings"]["tool_manual"]) == ("short", "all")
-    [before], [after] = ([each["calls"][0]["tokens_most"] for each in told["tasks"]] for told in (short, whole))
-    assert 13 * 1_500 < after - before < 13 * 2_200
 
 
 # ---------------------------------------------------------------- progress
@@ -290,33 +273,6 @@ def test_off_a_terminal_each_step_that_a_model_took_has_a_line(
     assert screen.getvalue().splitlines() == ([] if scripted else lines)
 
 
-@pytest.mark.parametrize(
-    ("executor", "waits"), [("rlm", "the sandbox"), ("react", "a tool"), ("unknown", "the sandbox")]
-)
-def test_after_an_answer_of_the_model_what_runs_depends_on_the_executor(executor: str, waits: str) -> None:
-    run = RunAtWork(0.0)
-    run.take(RunStarted(run="r", executor=executor), 1.0)
-    run.take(ANSWERED, 2.0)
-    assert (run.at, run.waits, run.since) == ("step 1", waits, 2.0)
-
-
-def test_the_line_is_redrawn_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until it is wiped: then somebody else prints."""
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(loop_progress, "REDRAW_S", 0.01)
-    with LoopDisplay() as live:
-        live.task(TASKS[0], 1, 1)
-        deadline = time.monotonic() + 30
-        while screen.getvalue().count("retrieving") < 3:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        live.wipe()
-        drawn = screen.getvalue()
-        time.sleep(0.05)
-        assert screen.getvalue() == drawn
-
-
 @pytest.mark.slow
 def test_verbosely_every_event_is_shown_elsewhere_nothing(finished: Finished) -> None:
     assert "tool_called" not in finished.err and "\x1b" not in finished.err
@@ -368,6 +324,3 @@ def test_a_model_of_ones_own_is_asked_over_http_and_its_key_is_nowhere(
         assert not path.is_file() or key.encode() not in path.read_bytes(), path
     with Bank.open(place / "bank") as bank:
         assert [event.role for event in of_type(bank, LmCalled)] == ["agent", "judge", "extractor"]
-
-
-# ---------------------------------------------------------------- the guide

@@ -2,40 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.kilns import ITEM, vouch
+from tests.cli.kilns import vouch
 from tests.cli_runner import SAMPLE, digest_of, fails, run
-
-
-@pytest.mark.slow
-def test_items_go_out_and_come_back(place: Path) -> None:
-    """Exported items imported into a new bank are the same items; importing again adds nothing."""
-    (place / "more.json").write_text(
-        json.dumps(
-            [{"id": "glaze", "title": "Glaze last", "desc": "", "content": "Dip.", "src": "success", "tags": []}]
-        )
-    )
-    report = run("import", "notes", "more.json", "--json", cwd=place).json
-    assert report["files"][0]["items_added"] == 1
-    assert run("import", "notes", "more.json", "--json", cwd=place).json["appended"] == 0
-    run("export", "notes", "--format", "items", "-o", "items.json", cwd=place)
-    assert "items.json" in run("import", "copy", "items.json", "--create", cwd=place).out
-    assert "was there already" in run("import", "copy", "items.json", cwd=place).out
-    assert run("export", "copy", "--format", "items", cwd=place).json == json.loads((place / "items.json").read_text())
-    assert {item["title"] for item in run("export", "notes@9", "--format", "items", cwd=place).json} == {ITEM["title"]}
-
-
-@pytest.mark.slow
-def test_events_go_out_and_come_back_with_the_same_digests(sample: Path) -> None:
-    """A bank made from exported events has the digests of the original."""
-    run("export", "sample", "--format", "events", "-o", "events.jsonl", cwd=sample)
-    run("import", "again", "events.jsonl", "--create", cwd=sample)
-    digests = [run("replay", bank, "--json", cwd=sample).json["digests"] for bank in ("sample", "again")]
-    assert digests[0] == digests[1]
 
 
 def test_an_export_that_fails_leaves_the_file_that_was_there(place: Path) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
@@ -64,14 +61,6 @@ def test_watch_applies_what_a_second_process_appends(place: Path, watching: subp
         assert runs_projected(place) == number
     ended = interrupt(watching)
     assert (ended.code, ended.err) == (0, "")
-
-
-@pytest.mark.slow
-def test_watch_catches_up_with_what_came_in_bulk(place: Path, watching: subprocess.Popen[bytes]) -> None:
-    """A large group is applied whole."""
-    run("append", "notes", cwd=place, stdin="".join(begin(f"r{number}") + "\n" for number in range(2000)))
-    assert "2,000 events (2,000 run_started)" in read_until(watching, "position 2,002\n")
-    assert runs_projected(place) == 2000
 
 
 @pytest.mark.slow
@@ -133,34 +122,6 @@ def test_log_follow_of_one_run(place: Path) -> None:
     finally:
         process.kill()
         process.communicate()
-
-
-def append_from_pipe(place: Path) -> tuple[subprocess.Popen[bytes], BinaryIO]:
-    """An `append` that waits for more of a pipe, and the pipe's end."""
-    reading, writing = os.pipe()
-    process = start("append", "notes", cwd=place, stdin=reading)
-    os.close(reading)
-    pipe = os.fdopen(writing, "wb", buffering=0)
-    # More than a pipe holds: once it is written the command reads, so it is past its start when Ctrl-C comes.
-    pipe.write(b" " * 200_000 + note(1).encode())
-    return process, pipe
-
-
-@pytest.mark.slow
-def test_one_ctrl_c_is_enough_while_a_pipe_is_read(place: Path) -> None:
-    """Also where it comes while bytes are copied. Nearly always: between Python and the system one may be missed."""
-
-    def ends_at_once() -> bool:
-        process, pipe = append_from_pipe(place)
-        with process, pipe:
-            process.send_signal(signal.SIGINT)
-            try:
-                return process.wait(20) == 130  # one that was missed goes on for ever
-            except subprocess.TimeoutExpired:
-                process.kill()
-                return False
-
-    assert sum(ends_at_once() for _ in range(4)) >= 3
 
 
 @pytest.mark.parametrize("command", [("project", "--watch"), ("log", "--follow")])

@@ -9,7 +9,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.cli.shared.output import width
-from tests.cli_runner import SAMPLE, on_terminal, run
+from tests.cli_runner import SAMPLE, on_terminal
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 DIGEST_CHARS = 64
@@ -67,11 +67,3 @@ def test_every_command_fits_the_terminal(line: str, columns: int, tmp_path: Path
     words = [whole_run() if word == WHOLE_RUN else word for word in words]
     printed = on_terminal(*words, cwd=tmp_path, columns=columns).out
     assert printed and not too_wide(printed, columns)
-
-
-@pytest.mark.slow
-def test_columns_counts_before_the_terminal(tmp_path: Path) -> None:
-    printed = on_terminal("runs", SAMPLE, cwd=tmp_path, columns=140, env={"COLUMNS": "80"}).out
-    assert not too_wide(printed, 80)
-    # Where it goes to a file or a program, the table is whole.
-    assert too_wide(run("runs", SAMPLE, cwd=tmp_path).out, 80)

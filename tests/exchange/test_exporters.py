@@ -120,15 +120,6 @@ def test_several_runs_are_several_files(bank: Bank) -> None:
         export(bank, None, "trajectories", run="nobody")
 
 
-def test_erased_texts_are_left_out_of_a_trajectory(bank: Bank) -> None:
-    """The keys of the run's numbers stay."""
-    bank.erase(run="run/1")
-    found = lines(bank, "trajectories")
-    assert [line["event_type"] for line in found][-1] == "run_complete"
-    assert "task" not in found[0]["data"] and found[0]["data"]["max_iters"] == 9
-    assert "answer" not in found[-1]["data"] and found[-1]["data"]["answer_length"] == 1
-
-
 # ---------------------------------------------------------------- ReasoningBank
 
 

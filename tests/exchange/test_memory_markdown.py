@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rbank_es.events.items import Item
-from rbank_es.exchange import parse
 from rbank_es.exchange.memory_markdown import parse_memories, write_memories
 
 LAYOUTS = {
@@ -33,23 +30,6 @@ CODE = {
     "longer fence": "````md\n```\n## Title x\n```\n## Content y\n````",
     "indented": "    # Title of the window\n    # Content of it",
 }
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I could not think of any.",
-        "# Memory Item 1\n## Content Only a content.",
-        "<memory><title>A</title></memory>",
-        "| Title | Content |\n|---|---|\n| A | B |",
-        '[{"name": "A"}]',
-    ],
-)
-def test_text_that_is_no_item_is_counted_with_its_words(text: str) -> None:
-    record = {"task_id": 1, "query": "?", "memory_items": [text]}
-    parsed = parse("m.jsonl", json.dumps(record).encode())
-    assert parsed.left_out == 1
-    assert any("no item, left out 1×" in note for note in parsed.notes)
 
 
 LINES = st.sampled_from(

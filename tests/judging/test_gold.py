@@ -148,17 +148,6 @@ def test_the_same_triples_are_the_same_query(other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("SELECT ?x { ?x up:n 'a' . }", 'SELECT ?y WHERE { ?y up:n "a" }'),
-        ("SELECT ?x { ?x up:n '''a''' ; up:m -5 }", "SELECT ?y { ?y up:m -5 . ?y up:n '\\u0061' }"),
-    ],
-)
-def test_how_a_literal_is_quoted_makes_no_difference(one: str, other: str) -> None:
-    assert differences_of_queries(parse_query(one), parse_query(other)) == ()
-
-
-@pytest.mark.parametrize(
     ("given", "expected", "said"),
     [
         ("SELECT ?t { ?t a up:T }", "SELECT ?t FROM <http://e.org/g> { ?t a up:T }", "missing FROM <http://e.org/g>"),

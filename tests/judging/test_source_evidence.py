@@ -68,15 +68,6 @@ def test_the_terms_of_a_query_are_all_that_it_names_as_things(query: str, terms:
     assert list(terms_of(parse_query(query, PREFIXES)).values()) == terms
 
 
-def test_terms_are_resolved_by_the_querys_own_prologue() -> None:
-    query = "BASE <http://base.org/> PREFIX e: <http://other.org/> SELECT * { <a> e:p <b#c> }"
-    assert list(terms_of(parse_query(query, PREFIXES))) == [
-        "http://base.org/a",
-        "http://other.org/p",
-        "http://base.org/b#c",
-    ]
-
-
 # ---------------------------------------------------------------- looking up
 
 

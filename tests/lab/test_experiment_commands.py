@@ -119,11 +119,6 @@ def test_shards_share_a_folder_and_status_shows_who_is_at_what(place: Path) -> N
     assert "--slurm" not in script and "--into shared" in script
 
 
-@pytest.mark.parametrize("given", [["--shard", "1/2"], ["--slurm"], ["--shard", "3/2", "--into", "x"]])
-def test_shards_need_a_number_and_a_folder(place: Path, given: list[str]) -> None:
-    assert "shard" in fails("experiment", "run", "E9", "--lm", "openai/x", *given, cwd=place)
-
-
 @pytest.mark.slow
 def test_of_many_extractors_that_nobody_can_read_five_are_named_at_the_end(place: Path) -> None:
     turns = REACT[: REACT.index("[[task.extractor]]")] + '[[task.extractor]]\ntext = "hm"\n' * 3
@@ -147,6 +142,9 @@ def test_of_many_extractors_that_nobody_can_read_five_are_named_at_the_end(place
         (["run", "E9", "--dry-run", "--prices", "1"], "write two numbers"),
         (["run", "E9", "--dry-run", "--prices", "nan,1"], "0 or more"),
         (["run", "E9", "--dry-run", "--orders", "9000", "--repeat", "9000"], "trials; an experiment has at most"),
+        (["run", "E9", "--lm", "openai/x", "--shard", "1/2"], "shard"),
+        (["run", "E9", "--lm", "openai/x", "--slurm"], "shard"),
+        (["run", "E9", "--lm", "openai/x", "--shard", "3/2", "--into", "x"], "shard"),
         (["show", "E9", "--toml", "--json"], "two forms of the same"),
     ],
 )

@@ -33,12 +33,6 @@ HEAD = 'name = "x"\ntitle = "t"\n'
 ONE = HEAD + '[[condition]]\nname = "a"\n'
 
 
-def test_e1_to_e14_are_shipped_with_those_of_the_quick_wins_in_the_order_of_their_numbers() -> None:
-    numbers = [str(number) for number in range(1, 9)] + ["9", "9a", "9b", "9c"] + [str(n) for n in range(10, 15)]
-    assert [*SHIPPED] == [*(f"E{number}" for number in numbers), "curriculum", "dedup", "judges", "ranking"]
-    assert all(name == each.name and each.question and each.title for name, each in SHIPPED.items())
-
-
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_definition_that_is_written_with_its_defaults_is_the_same_when_it_is_read_back(name: str) -> None:
     assert parse_experiment(SHIPPED[name].to_toml().encode()) == SHIPPED[name]
@@ -54,35 +48,6 @@ def test_every_experiment_that_gives_memory_has_a_condition_without_and_repeats_
         assert not one.named(str(one.baseline)).is_given_memory
     # Whoever learns has its tasks in several orders, because later ones profit.
     assert one.orders > 1 or not any(each.extract for each in one.condition)
-
-
-@pytest.mark.parametrize(
-    ("switch", "values"),
-    [
-        ("layers", {(), ("L0",), ("L1",), ("L2",), ("L3",), ("L0", "L1", "L2", "L3")}),
-        ("preset", {"full", "lean"}),
-        ("mode", {"auto", "tools", "both"}),
-        ("payloads", {"handles", "naive"}),
-        ("tool_manual", {"short", "all"}),
-        ("executor", {"rlm", "react", "scratchpad", "tools"}),
-        ("task_slice", {True, False}),
-        ("curated", {True, False}),
-        ("judge", {"lm", "none", "checks", "gold"}),
-        ("supervised", {True, False}),
-        ("extract", {True, False}),
-        ("extract_from", {"best", "contrastive"}),
-        ("rollouts", {1, 3}),
-        ("seeds", {(), ("lights",)}),
-        ("guide", {"written"}),
-    ],
-)
-def test_every_value_of_a_switch_is_reached_by_a_shipped_condition(switch: str, values: set[Any]) -> None:
-    assert values <= {getattr(each, switch) for each in CONDITIONS}
-
-
-def test_e9_pins_that_nothing_is_merged_or_forgotten() -> None:
-    named = {choice.kind: choice.name for choice in SHIPPED["E9"].named("append").choices()}
-    assert (named["consolidation"], named["forgetting"]) == ("append", "never")
 
 
 @pytest.mark.slow
@@ -160,11 +125,6 @@ def test_what_is_unknown_or_impossible_is_refused_with_what_may_be_meant(text: s
     with pytest.raises(BadInput) as refused:
         parse_experiment(text.encode(), "x.toml")
     assert said in str(refused.value) and str(refused.value).startswith("x.toml: ")
-
-
-def test_an_unknown_name_is_answered_with_the_nearest_experiment() -> None:
-    with pytest.raises(BadInput, match="no experiment is called 'E99'; did you mean 'E9'"):
-        load_experiment("E99")
 
 
 def test_the_recorded_definition_names_a_script_without_its_place_on_this_machine() -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import pytest
 import scipy.stats
-from msgspec.structs import replace
 
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
@@ -60,14 +59,6 @@ def test_the_page_says_first_that_no_model_ran(kept: Path) -> None:
     assert "in 24 of 24 runs a script stood in for the model" in page and "too few to say" in page
     assert page.index("SCRIPTED") < page.index("<h1>")
     assert "rbank-es show ./banks/with/o2-r0 " in page and "<script" not in page
-
-
-def test_the_page_shows_sixty_characters_of_a_task(data: ExperimentData) -> None:
-    results = results_of(data)
-    first, *others = results.tasks
-    rows = [replace(row, task_id="x" * 300) if row.task_id == first.task_id else row for row in data.rows]
-    page = page_of(replace(results, tasks=(replace(first, task_id="x" * 300), *others)), rows)
-    assert f">{'x' * 59}…<" in page and f"{'x' * 59}…: " in page
 
 
 def test_each_condition_has_pages_and_a_bank_too_long_for_one_has_the_command(

@@ -206,15 +206,6 @@ def test_each_shard_begins_with_trials_of_its_own_and_goes_through_all() -> None
     assert len({repr(order[0]) for order in orders}) == 3
 
 
-def test_the_folder_of_an_experiment_may_be_a_link_of_ones_own(tmp_path: Path) -> None:
-    trial = trials(pair())[0]
-    TrialPlace(tmp_path / "disk", trial).bank.mkdir(parents=True)
-    TrialPlace(tmp_path / "disk", trial, 1).bank.mkdir(parents=True)
-    (tmp_path / "link").symlink_to(tmp_path / "disk")
-    place = TrialPlace(tmp_path / "link", trial)
-    assert place.found_bank == place.bank and place.left == [TrialPlace(tmp_path / "link", trial, 1).bank]
-
-
 def test_a_link_in_the_place_of_a_generation_is_refused(tmp_path: Path) -> None:
     trial = trials(pair())[0]
     place = TrialPlace(tmp_path, trial, 1)

@@ -23,14 +23,6 @@ def vocabulary() -> Vocabulary:
     )
 
 
-def test_closed_vocabularies_have_their_terms_and_no_others(vocabulary: Vocabulary) -> None:
-    known = (RDFS + "subClassOf", RDF + "type", OWL + "sameAs", SKOS + "prefLabel", RDF + "_12")
-    assert all(map(vocabulary.knows_property, known))
-    assert all(map(vocabulary.knows_class, (OWL + "Class", SKOS + "Concept", RDF + "Property")))
-    mistakes = (RDFS + "subclassOf", OWL + "Class", SKOS + "preferredLabel", RDF + "_", RDF + "_x")
-    assert not any(map(vocabulary.knows_property, mistakes))
-
-
 def test_open_vocabularies_are_known_unless_the_ontology_is_one_of_them(vocabulary: Vocabulary) -> None:
     terms = (SH + "anything", PREFIXES["dcterms"] + "title", PREFIXES["xsd"] + "integer")
     assert all(vocabulary.knows_property(term) and vocabulary.knows_class(term) for term in terms)

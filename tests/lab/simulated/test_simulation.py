@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -130,10 +129,3 @@ def test_checking_every_verdict_gives_the_verdicts_of_a_perfect_judge_and_an_emp
     assert high > low
     emptied = in_memory(world, changed(check, checks=(), emptied_at=48))
     assert (emptied.skill, emptied.items) == (pytest.approx(0.36), 0)
-
-
-@pytest.mark.parametrize("name", ["follow", "avoid", "same_task"])
-def test_an_effect_has_at_most_ten_log_odds(name: str) -> None:
-    assert getattr(msgspec.convert({name: 10.0}, Assumptions), name) == 10
-    with pytest.raises(msgspec.ValidationError, match="<= 10"):
-        msgspec.convert({name: 10.1}, Assumptions)
