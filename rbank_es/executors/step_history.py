@@ -89,7 +89,7 @@ def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> StepAdv
     left, stall = iterations - len(steps), stall_of(steps)
     unread = unread_result(steps, tools) if left > 1 else None
     ends = READ if unread is not None and left == 2 else ENDS.get(left, "")
-    if stall is None and not ends and not _is_lost(steps):
+    if stall is None and not ends and not _is_lost(steps, tools):
         return None
     words = " ".join(filter(None, (stall.warning if stall is not None else "", ends)))
     if unread is not None:
@@ -100,8 +100,8 @@ def advice(steps: Sequence[RunStep], iterations: int, tools: Toolbox) -> StepAdv
     return StepAdvice(words, working_call(tools))
 
 
-def _is_lost(steps: Sequence[RunStep]) -> bool:
-    """Return whether the latest reply could not be read, repeats a call that succeeded, or is code that knows no tool.
+def _is_lost(steps: Sequence[RunStep], tools: Toolbox) -> bool:
+    """Return whether the latest reply could not be read, repeats a call that succeeded, or is code without any tool.
 
     Models follow a whole reply where they don't follow words: they are shown one at once.
     """
@@ -109,7 +109,8 @@ def _is_lost(steps: Sequence[RunStep]) -> bool:
     if latest is None or latest.fault in (None, "unreadable"):
         return latest is not None and (latest.fault is not None or repeated_by(steps) is not None)
     # Such as `import requests`: a small model writes it again until it is shown a call.
-    return latest.fault in ("raised", "syntax", "no_code") and not any(step.answered for step in steps)
+    failed = latest.fault in ("raised", "syntax", "no_code")
+    return failed and not any(name in step.code for step in steps for name in tools.functions)
 
 
 def unread_result(steps: Sequence[RunStep], tools: Toolbox) -> str | None:

@@ -127,15 +127,16 @@ def test_the_first_repetition_of_a_call_and_the_first_unread_reply_are_answered_
 
 
 @pytest.mark.parametrize(
-    ("fault", "answered"), [("raised", 0), ("syntax", 0), ("no_code", 0), ("raised", 1), (None, 0)]
+    ("fault", "code"),
+    [("raised", "import requests"), ("syntax", "Look!"), ("no_code", ""), ("raised", "g_stats()[0]"), (None, "1")],
 )
-def test_code_that_failed_before_any_tool_answered_is_met_with_a_whole_reply_that_works(
-    tools: Toolbox, fault: Any, answered: int
+def test_failed_code_without_any_tool_is_met_with_a_whole_reply_that_works(
+    tools: Toolbox, fault: Any, code: str
 ) -> None:
     """A small model wrote `import requests` three times, each time told that there is no such module."""
-    step = RunStep(index=1, code="import requests", output="[Error] No module", fault=fault, answered=answered)
+    step = RunStep(index=1, code=code, output="[Error] No module", fault=fault)
     told = ShownSteps(CODE_FORM, tools, LIMITS).text([step])
-    assert ("A whole reply that works here:" in told) == (fault is not None and not answered)
+    assert ("A whole reply that works here:" in told) == (fault is not None and "g_stats" not in code)
 
 
 def test_an_agent_that_stands_still_with_a_result_is_shown_how_to_submit_it(tools: Toolbox) -> None:
