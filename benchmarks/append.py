@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -60,9 +61,10 @@ class Given:
 
 
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
-    """Yield rows for single appends and for groups of 100."""
+    """Yield rows for single appends and for groups of 100, of these the processor time, too."""
     yield from _of_size(place / "1", 1, sizes.appends, sizes.append_rounds, 0.90)
     yield from _of_size(place / "100", 100, sizes.appends // 10, sizes.append_rounds, 0.45)
+    yield _processor_row(place / "processor", 100, sizes.appends // 10, sizes.append_rounds)
 
 
 def _of_size(place: Path, size: int, count: int, rounds: int, bound: float) -> Iterator[Row]:
@@ -74,6 +76,26 @@ def _of_size(place: Path, size: int, count: int, rounds: int, bound: float) -> I
     yield _row(samples, f"durable append, {size} at a time ({mean:,} bytes each)", size * count, bound)
     cost = (samples.median("ours") - samples.median("raw")) / count
     yield Row("append", f"  what an append of {size} costs beyond write and sync", duration(max(cost, 0)))
+
+
+def _processor_row(place: Path, size: int, count: int, rounds: int) -> Row:
+    """Return the row of processor time beside SQLite's rows, which are given encoded."""
+    place.mkdir()
+    given = Given(place / "given", size, count)
+    with FileLog.create(place / "ours") as log, closing(Table(place / "table.sqlite")) as table:
+        contestants: dict[str, Contestant] = {
+            "ours": lambda: timed_each(log.append, given.events, time.process_time)(),
+            "table": lambda: _table(table, given, time.process_time),
+        }
+        samples = interleave(contestants, rounds, given.renew)
+    return Row(
+        "append",
+        f"durable append, {size} at a time, processor time of an append",
+        duration(samples.median("ours") / count),
+        f"SQLite {duration(samples.median('table') / count)}",
+        goal=Goal("≥", 1, "x as quick as SQLite"),
+        value=samples.ratio("table", "ours"),
+    )
 
 
 def _contestants(stack: ExitStack, place: Path, given: Given) -> dict[str, Contestant]:
@@ -99,9 +121,9 @@ def raw_append(fd: int, data: bytes) -> None:
     os.fdatasync(fd)
 
 
-def _table(table: Table, given: Given) -> float:
+def _table(table: Table, given: Given, clock: Callable[[], float] = time.perf_counter) -> float:
     rows = [data.splitlines() for data in given.bytes]
-    return timed_each(table.append, rows)()
+    return timed_each(table.append, rows, clock)()
 
 
 def _library(library: Library, given: Given) -> float:

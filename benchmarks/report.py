@@ -25,6 +25,8 @@ HOW = """\
 - The text is synthetic: words drawn independently from the docstrings of Python's standard library (seed {seed}).
   The mix of events and their sizes follow recorded runs: half are tool calls of about 400 bytes, a sixth calls of
   models of about 6 kB.
+- **parts**: processor time of the named functions, without that of others among them. [floors.md](floors.md) says what
+  stands between a goal that is missed and its floor.
 - **append, writers**: all write the same bytes, and sync each append. Ours also checks, encodes, locks and sums; the
   floor, the SQLite table and the eventsourcing recorder are given the finished lines. The eventsourcing Application
   encodes too, with an aggregate of its own in each round. Every round has new texts: the log stores one only once.
