@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, get_origin
 
@@ -18,12 +19,11 @@ from rbank_es import limits
 from rbank_es.models.agent_forms import THOUGHTS, fields_in, is_placeholder
 from rbank_es.models.dspy_calls import load_dspy
 from rbank_es.models.prompt import Prompt
-from rbank_es.models.reply_syntax import COMPLETED, after_thinking, means_nothing, sections_of
+from rbank_es.models.reply_syntax import COMPLETED, after_thinking, decoded_at, means_nothing, sections_of
 
 if TYPE_CHECKING:
     from dspy.adapters.chat_adapter import ChatAdapter
 
-_FENCE = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 
 
@@ -138,26 +138,11 @@ def _typed(name: str, text: str, annotation: Any) -> Any:
 
 
 def _as_json(name: str, text: str) -> str:
-    for parse in (_plain_json, _fenced_json, _embedded_json, ast.literal_eval):
-        try:
-            return json.dumps(parse(text.strip()), ensure_ascii=True)
-        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-            continue
+    """Return the value at the first bracket of a text, or that in Python's notation which all of it is, as JSON."""
+    opening = _OPENING.search(text)
+    found = decoded_at(text, opening.start()) if opening is not None else None
+    # A name with two values is a `TypeError`.
+    with suppress(ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return json.dumps(found[0] if found is not None else ast.literal_eval(text.strip()))
     most = limits.LM_REPAIRED_CHARS
     raise ValueError(f"{name} is no JSON, and with {len(text):,} characters too long to be mended ({most:,} at most)")
-
-
-def _plain_json(text: str) -> Any:
-    return json.loads(text, strict=False)
-
-
-def _fenced_json(text: str) -> Any:
-    found = _FENCE.search(text)
-    return _plain_json(found[1] if found else "")
-
-
-def _embedded_json(text: str) -> Any:
-    """Parse the JSON at the first bracket, and ignore the words around it."""
-    found = _OPENING.search(text)
-    decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(strict=False).raw_decode
-    return decode(text, found.start())[0] if found else _plain_json("")
