@@ -53,6 +53,19 @@ def ask_shortened(ask_with: Callable[[int], Any], left_out: int, steps: int, giv
         left_out += (steps - left_out + 1) // 2
 
 
+def take_steps(
+    recorder: Recorder, iterations: int, step: Callable[[int], Submission | None], force: Callable[[], Ending]
+) -> Ending:
+    """Take steps by number until one submits; `force` an answer when a bound is spent or there are no more."""
+    for number in range(1, iterations + 1):
+        if recorder.spent is not None:
+            break
+        submission = step(number)
+        if submission is not None:
+            return Ending("submitted", submission)
+    return force()
+
+
 def force_answer(recorder: Recorder, ask_once: Callable[[], Any]) -> Ending:
     """Ask once for the answer, because a limit is reached. If that fails, the outcome has no answer.
 

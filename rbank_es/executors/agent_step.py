@@ -17,10 +17,10 @@ from rbank_es import limits
 from rbank_es.errors import LmFailed
 from rbank_es.events.codec import encodable
 from rbank_es.events.run_events import RunBounds
-from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable
-from rbank_es.executors.executor import Interpreters, Recorder, RunLimits
+from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer
+from rbank_es.executors.executor import Ending, Interpreters, Recorder, RunLimits
 from rbank_es.executors.run_step import NO_OUTPUT, UNREAD, Fault, RunStep
-from rbank_es.executors.step_history import StepForm
+from rbank_es.executors.step_history import ShownSteps, StepForm
 from rbank_es.executors.submission import FIELDS, Submission
 from rbank_es.executors.tool_call import SUBMIT
 from rbank_es.executors.tool_schema import ANSWER_SCHEMA
@@ -101,6 +101,40 @@ class ForcedAnswer:
                 raise failed("cut", "it was cut at its bound: be shorter")
             return dspy.Prediction(**{name: whole.get(name) for name in FIELDS})
         return dspy.Prediction(**form.parse(self.signature, reply.text))
+
+
+class StepQuestions:
+    """The questions to a run's model about its steps so far. A history that was shortened stays so."""
+
+    def __init__(
+        self,
+        history: str,
+        shown: ShownSteps,
+        recorder: Recorder,
+        lms: Lms,
+        sampling: Mapping[str, Any],
+        most_whole: int | None = None,
+    ) -> None:
+        """`history` is the field of the steps, of which at most the latest `most_whole` are shown whole."""
+        self._history, self._shown, self._recorder, self._most_whole = history, shown, recorder, most_whole
+        self._forced = ForcedAnswer(history, lms, sampling)
+        self._by_a_line = 0
+
+    def ask(self, predict: Any, *, advise: bool = True, **inputs: Any) -> Any:
+        """Return the model's fields, as `ask` does."""
+        steps = self._recorder.steps
+
+        def ask_with(by_a_line: int) -> Any:
+            return ask(predict, **inputs, **{self._history: self._shown.text(steps, by_a_line, advise=advise)})
+
+        if self._most_whole is not None:
+            self._by_a_line = max(self._by_a_line, len(steps) - self._most_whole)
+        given, self._by_a_line = ask_shortened(ask_with, self._by_a_line, len(steps), self._recorder.giving_way)
+        return given
+
+    def force(self, **inputs: Any) -> Ending:
+        """Ask for the answer, because a limit is reached, and return the run's end."""
+        return force_answer(self._recorder, lambda: self.ask(self._forced, advise=False, **inputs))
 
 
 # ---------------------------------------------------------------- the agent's replies

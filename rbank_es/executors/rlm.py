@@ -22,12 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from rbank_es.executors.agent_reply import ask_shortened, force_answer
 from rbank_es.executors.agent_step import (
     CODE_FORM,
     AgentTask,
-    ForcedAnswer,
-    ask,
+    StepQuestions,
     code_signature,
     extract_signature,
     make_sandboxes,
@@ -55,8 +53,8 @@ class Rlm(Executor):
     def work(self, task: str, context: str, tools: Toolbox, recorder: Recorder, lms: Lms, limits: RunLimits) -> Ending:
         """Run a `RecordedRLM`."""
         subcalls = sub_calls(lms, limits, tools.session)
-        forced = ForcedAnswer(_HISTORY, lms, self.sampling)
-        rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits), forced)
+        questions = StepQuestions(_HISTORY, ShownSteps(CODE_FORM, tools, limits), recorder, lms, self.sampling)
+        rlm = RecordedRLM(tools, recorder, subcalls, limits, self.interpreters or make_sandboxes(limits), questions)
         ending: Ending = rlm(context=context, question=task).ending
         return ending
 
@@ -75,13 +73,11 @@ class RecordedRLM(_RLM):
         subcalls: SubCalls,
         limits: RunLimits,
         interpreters: Interpreters,
-        forced: ForcedAnswer,
+        questions: StepQuestions,
     ) -> None:
         self._tools, self._limits, self._interpreters = tools, limits, interpreters
         self._inputs: dict[str, Any] = {}
-        self._recorder, self._subcalls = recorder, subcalls
-        self._shown = ShownSteps(CODE_FORM, tools, limits)
-        self._by_a_line = 0
+        self._recorder, self._subcalls, self._questions = recorder, subcalls, questions
         super().__init__(
             AgentTask,
             max_iters=limits.iterations,
@@ -90,7 +86,6 @@ class RecordedRLM(_RLM):
             tools=list(tools.functions.values()),
             interpreter_factory=interpreters,
         )
-        self.extract = forced
 
     # ---------------------------------------------------------------- tools
 
@@ -136,7 +131,8 @@ class RecordedRLM(_RLM):
         if self._recorder.spent is not None:
             return self._extract_fallback(variables, history, output_field_names)
         index = self._recorder.next_step()
-        action = self._ask(self.generate_action, iteration=f"{iteration + 1}/{self.max_iters}")
+        number = f"{iteration + 1}/{self.max_iters}"
+        action = self._questions.ask(self.generate_action, **self._inputs, iteration=number)
         run = partial(run_code, repl, variables=input_args, told=self._recorder.told())
         submission = take_code_step(self._recorder, index, action, run)
         if submission is not None:
@@ -144,16 +140,4 @@ class RecordedRLM(_RLM):
         return history
 
     def _extract_fallback(self, variables: list[Any], history: Any, output_field_names: list[str]) -> Any:
-        ending = force_answer(self._recorder, lambda: self._ask(self.extract, advise=False))
-        return dspy.Prediction(ending=ending)
-
-    def _ask(self, predict: Any, *, advise: bool = True, **inputs: Any) -> Any:
-        """Ask the model about its steps so far."""
-        steps = self._recorder.steps
-
-        def ask_with(by_a_line: int) -> Any:
-            shown = self._shown.text(steps, by_a_line, advise=advise)
-            return ask(predict, **self._inputs, **inputs, **{_HISTORY: shown})
-
-        given, self._by_a_line = ask_shortened(ask_with, self._by_a_line, len(steps), self._recorder.giving_way)
-        return given
+        return dspy.Prediction(ending=self._questions.force(**self._inputs))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rbank_es import limits as lim
 from rbank_es.errors import LmFailed
-from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer
+from rbank_es.executors.agent_reply import NO_ANSWER, Unreadable, ask_shortened, force_answer, take_steps
 from rbank_es.executors.executor import Ending, Executor, Recorder, RunLimits
 from rbank_es.executors.reply_calls import Call, calls_of, why_no_call
 from rbank_es.executors.run_step import UNREAD, Fault, RunStep, repeated_by
@@ -70,13 +71,8 @@ class Tools(Executor):
             return lms.converse("agent", system, messages, offered, forced=forced, schema=schema, **self.sampling)
 
         run = _Conversation(task, tools, more, recorder, limits, ask)
-        for _ in range(limits.iterations):
-            if recorder.spent is not None:
-                break
-            submission = run.step()
-            if submission is not None:
-                return Ending("submitted", submission)
-        return force_answer(recorder, run.forced)
+        force = partial(force_answer, recorder, run.forced)
+        return take_steps(recorder, limits.iterations, lambda _: run.step(), force)
 
 
 class _Conversation:
