@@ -29,10 +29,6 @@ def answer(body: dict[str, Any]) -> str:
     return f"[[ ## reasoning ## ]]\nI looked.\n\n[[ ## answer ## ]]\n{found}\n\n[[ ## completed ## ]]"
 
 
-def right(task: str, answered: Any) -> tuple[bool, str]:
-    return answered.answer == "hall, porch", f"{task}: {answered.answer}"
-
-
 @pytest.fixture
 def server() -> Iterator[OpenAiServer]:
     with openai_server(answer) as server, dspy.context(lm=lm_of(server)):

@@ -169,17 +169,6 @@ def test_a_recall_of_another_log_is_dropped(bank: Path, tmp_path: Path) -> None:
         assert taken.dropped == 1 and "context_built" not in map(type_of, events(opened))
 
 
-HOSTILE = [
-    b"{}\nnull\n[]\n\x00\x00\n",
-    b'{"v": 1, "id": "x", "kind": "prompt", "session": 7, "prompt": ["a"], "at": "soon"}\n',
-    b'{"v": 1, "id": "p", "at": 1e300, "kind": "prompt", "session": "s", "prompt": "do", "key": {}}\n'
-    b'{"v": 1, "id": "r", "kind": "recall", "of": "p", "position": 3, "mark": "m", "items": 7, "retrievals": [1]}\n'
-    b'{"v": 1, "id": "t", "kind": "tool", "session": "s", "tool": 7, "arguments": [[]], "ms": "x", "result": {}}\n'
-    b'{"v": 1, "id": "e", "kind": "stop", "session": "s", "answer": 7}\n',
-    b'{"v": 1, "id": "p", "kind": "prompt", "session": "\\ud800", "prompt": "\\ud800\\u0000 do it"}\n',
-]
-
-
 def test_import_and_learn_take_the_spool_in_and_dry_runs_do_not(bank: Path, tmp_path: Path) -> None:
     turn(bank)
     transcript = claude_transcript(tmp_path / "another.jsonl", "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,33 +10,6 @@ import pytest
 
 from rbank_es import limits
 from rbank_es.executors.sub_calls import SubCalls
-
-
-def test_no_more_than_allowed_are_made_from_any_number_of_threads() -> None:
-    asked: list[str] = []
-
-    def lm(prompt: str) -> str:
-        asked.append(prompt)
-        return prompt.upper()
-
-    calls = SubCalls(lm, 25)
-    refused: list[Exception] = []
-
-    def flood(action: Callable[[], Any]) -> None:
-        for _ in range(10):
-            try:
-                action()
-            except RuntimeError as error:
-                refused.append(error)
-
-    actions = [lambda: calls.llm_query("one"), lambda: calls.llm_query_batched(["a", "b", "c"])] * 4
-    threads = [threading.Thread(target=flood, args=(action,)) for action in actions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(asked) == calls.used == 25
-    assert all("over the limit of 25" in str(error) for error in refused) and len(refused) > 40
 
 
 @pytest.mark.parametrize("prompt", ["Which lights can be seen?", "which lights ", "Lights can be seen"])

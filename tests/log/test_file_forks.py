@@ -34,10 +34,6 @@ def log(tmp_path: Path) -> Iterable[FileLog]:
         yield log
 
 
-def contents(directory: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(directory.glob("*.jsonl"))}
-
-
 def names(log: FileLog) -> list[Path]:
     return sorted(log.directory.glob("*.jsonl"))
 

@@ -158,20 +158,6 @@ def test_this_release_writes_the_newest_golden_log_byte_for_byte(tmp_path: Path)
         assert (made / name).read_bytes() == (committed / name).read_bytes(), name
 
 
-def test_golden_logs_are_only_added_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The script leaves a version that exists alone, unless it is told that nobody has it yet."""
-    script = make_golden()
-    there = tmp_path / f"v{script.VERSION}"
-    there.mkdir()
-    (there / "mine").write_text("")
-    assert script.main([str(tmp_path)]) == 2
-    assert "only ever added to" in capsys.readouterr().err
-    assert [path.name for path in there.iterdir()] == ["mine"]
-    assert script.main([str(tmp_path), "--force"]) == 0
-    assert (there / "expected.json").exists()
-    assert not (there / "mine").exists()
-
-
 def test_the_newest_golden_log_sets_every_field_of_every_type() -> None:
     """Each type of the vocabulary is there; each of its fields, and of the records in them, is set in some event."""
     script = make_golden()

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from rbank_es import Bank
-from rbank_es.errors import BadBankName, BadInput, BankExists, BankNotFound, CheckFailed, LogCorruption
+from rbank_es.errors import BadBankName, BankExists, BankNotFound, CheckFailed, LogCorruption
 from rbank_es.log import LOG_ENGINES, Erasing, EventLog, lines
 from rbank_es.log.memory.memory_log import ENGINE, MemoryLog
 from rbank_es.log.memory.memory_store import MemoryStore
@@ -102,20 +102,6 @@ def test_derived_files_go_with_the_log() -> None:
     del bank
     gc.collect()
     assert not directory.exists()
-
-
-def test_a_copy_has_a_name_in_memory_or_none() -> None:
-    """A copy can be given a free name, and no other place."""
-    log = MemoryLog(MemoryStore("ab" * 16))
-    log.append([note("one")])
-    with log.copy(1, "memory:a-copy") as copy:
-        assert Bank.open("memory:a-copy").head() == copy.head()
-    with pytest.raises(BadInput, match="there is a bank already"):
-        log.copy(1, "memory:a-copy")
-    with pytest.raises(BadBankName):
-        log.copy(1, "./directory")
-    with pytest.raises(LogCorruption):
-        log.copy(2)
 
 
 @pytest.mark.slow

@@ -210,7 +210,6 @@ def test_a_rollout_that_departs_from_its_script_stops_the_loop_after_the_others_
 
 
 LOOK = '[[task.agent]]\nrollout = 1\nreasoning = "Look."'
-VERDICT = '[[task.judge]]\nrollout = 1\nfields = { success = true, reason = "rollout 1" }'
 
 
 def test_a_rollout_that_says_nothing_of_the_agent_is_left_out_of_all_figures(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled, NoteLogged
 from rbank_es.models.model_choice import LmChoice
@@ -19,31 +17,7 @@ from rbank_es.models.recorded_model import RecordedModel, departure
 from rbank_es.models.run_models import Lms
 from tests.models import openai_server as says
 from tests.models.openai_server import openai_server
-from tests.models.runs import RUN, Waits, ask, called, models, saying
-
-Story = Callable[[Lms], list[str]]
-
-
-def plain(events: list[LmCalled]) -> list[dict[str, Any]]:
-    """Events without what differs between any two tellings of the same."""
-    volatile = {"seq", "at", "id", "salt", "duration_s", "crc", "more", "dur"}
-    return [{name: value for name, value in _fields(event).items() if name not in volatile} for event in events]
-
-
-def _fields(event: LmCalled) -> dict[str, Any]:
-    return {name: getattr(event, name) for name in event.__struct_fields__}
-
-
-def retold(events: list[LmCalled], story: Story, place: Path) -> tuple[list[str], list[LmCalled]]:
-    """Tell the story again from its events: what was said, and what was recorded."""
-    replay = RecordedModel(events)
-    with (
-        Bank.create(place, unsafe_no_sync=True) as bank,
-        Lms(bank, RUN, replay.choices, model_for=lambda role, choice: replay, sleep=Waits()) as lms,
-    ):
-        said = story(lms)
-        assert replay.unused == lms.unused == ()
-        return said, called(bank)
+from tests.models.runs import RUN, ask, called, models, saying
 
 
 def long_story(lms: Lms) -> list[str]:

@@ -175,22 +175,6 @@ def test_a_lower_level_of_what_an_item_rests_on_can_be_the_event(bank: Bank) -> 
     assert (change.position, change.gained) == (fits, (lesson.id,))
 
 
-def test_a_second_run_takes_few_checks_where_the_first_found_the_event(bank: Bank) -> None:
-    """Nothing else hints at the event, so the first run takes the logarithm of the changes."""
-    learned(bank, "boats follow the tide")
-    ran(bank, "good")
-    for number in range(60):
-        learned(bank, f"crane {number}")
-        if number == 20:
-            bank.set_policies({"retrieval": {"floor": 900}})
-    for run in ("bad-1", "bad-2"):
-        ran(bank, run)
-    found = bank.bisect(["bad-1", "bad-2"], ["good"])
-    assert [change.type for change in found.changes] == ["policy_set"]
-    first, second = (len(each.checks) for each in found.runs)
-    assert second <= 5 < first <= 2 + bound(61)
-
-
 @st.composite
 def lives(draw: st.DrawFn) -> list[tuple[str, str]]:
     """Acts of a bank: what it learns, what it loses and gets back, how it ranks."""

@@ -32,13 +32,6 @@ require_dspy()
 
 
 @pytest.fixture(scope="module")
-def scored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
-    """One task: run, judged by a model, scored by its right query, learnt from."""
-    with run_in(tmp_path_factory.mktemp("scored"), SCRIPT, TASKS[:1]) as bank:
-        yield bank
-
-
-@pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
     """Three rollouts of a task, two of them right, and what comparing them taught."""
     settings: Any = {"rollouts": 3, "extract_from": "contrastive"}

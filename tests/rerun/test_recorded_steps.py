@@ -12,7 +12,7 @@ from tests.sandbox.sandboxes import require_dspy
 require_dspy()
 from rbank_es.models.scripted_model import rendered  # noqa: E402
 from rbank_es.rerun.recorded_steps import recorded_keys, recorded_steps  # noqa: E402
-from rbank_es.sandbox.step_outcome import ERROR, RecordedCall  # noqa: E402
+from rbank_es.sandbox.step_outcome import RecordedCall  # noqa: E402
 from tests.executors.runs import Setting, code  # noqa: E402
 
 
@@ -36,26 +36,6 @@ def test_steps_hold_their_calls_and_those_without_code_are_left_out(tmp_path: Pa
     assert (last.code, last.kind) == ("SUBMIT('A', '', {})", "final")
     assert last.output == '{"answer": "A", "sparql": "", "evidence": {}}'
     assert len(recorded_keys(made.events)) == 1
-
-
-def test_steps_that_failed_fail_again_in_the_same_way(tmp_path: Path) -> None:
-    said = [code("1/0"), code("print("), code("SUBMIT('', '', {})"), code("SUBMIT('A', '', {})")]
-    made = Setting(tmp_path / "bank", said)
-    result = made.run("rlm")
-    steps = recorded_steps(made.events)
-    assert [step.kind for step in steps] == ["error", "syntax", "refused", "final"]
-    assert [ERROR + step.output for step in steps[:3]] == [step.output for step in result.steps[:3]]
-
-
-def test_a_run_that_died_is_played_as_far_as_it_came(tmp_path: Path) -> None:
-    def interrupt(_: object) -> str:
-        raise KeyboardInterrupt
-
-    made = Setting(tmp_path / "bank", [code("print(1)"), interrupt])
-    with pytest.raises(KeyboardInterrupt):
-        made.run("rlm")
-    [step] = recorded_steps(made.events)
-    assert (step.kind, step.output.strip()) == ("output", "1")
 
 
 def test_an_erased_run_can_not_be_played(tmp_path: Path) -> None:

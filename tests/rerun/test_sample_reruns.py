@@ -67,13 +67,6 @@ def test_runs_that_searched_among_texts_that_were_erased_since_are_refused(tmp_p
 
 
 @pytest.mark.slow
-def test_the_command_runs_all_of_them_again(tmp_path: Path) -> None:
-    place = copy_in(tmp_path)
-    told = run("rerun", "sample", "--all", "--tasks", TASKS, "--json", cwd=place).json
-    assert {each["run"]: each["result"] for each in told["runs"]} == dict.fromkeys(RUNS, "identical")
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("own_cache")
 def test_a_run_whose_question_was_erased_is_refused_and_others_are_not(tmp_path: Path, tasks: tuple[Task, ...]) -> None:
     place, (first, second) = copy_in(tmp_path), RUNS[:2]

@@ -13,7 +13,6 @@ from rbank_es.errors import QueryRefused
 from rbank_es.sparql.guard import Surroundings, check
 
 LOCAL = Surroundings(prefixes={"ex": "http://ex/"})
-REMOTE = Surroundings(prefixes={"ex": "http://ex/"}, remote=True)
 
 MISTAKES: dict[str, list[str]] = json.loads((Path(__file__).parent / "mistakes.json").read_text())
 """What a message must say, and queries with that mistake; V and W stand for any variables, P and C for any names."""

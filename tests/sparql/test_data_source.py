@@ -172,9 +172,6 @@ def test_a_local_source_knows_its_ontology(source: Source, ontology: Ontology) -
     assert source.surroundings.graphs == {"http://example.org/graph"}
 
 
-E1 = "http://e.org/"
-
-
 # ---------------------------------------------------------------- endpoints
 
 

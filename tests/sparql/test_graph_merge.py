@@ -8,11 +8,7 @@ from pathlib import Path
 import pytest
 
 from rbank_es.ontology.loader import Ontology, load_ontology
-from rbank_es.sparql.data_source import Source, dataset_of, open_source
-from rbank_es.sparql.engines.local import LocalEngine
-from rbank_es.sparql.engines.query_engine import Caps, QueryEngine
-from rbank_es.sparql.engines.rdflib_engine import RdflibEngine
-from rbank_es.sparql.parser.parsed_query import parse_query
+from rbank_es.sparql.data_source import Source, open_source
 from tests.tools.library import LibraryTools
 from tests.tools.tool_sessions import bank_at
 
@@ -32,8 +28,6 @@ JSON_LD = """{"@context": {"e": "http://example.org/", "xsd": "http://www.w3.org
 {"@id": "e:two", "@graph": [{"@id": "e:lamp", "@type": "e:Lamp", "e:watt": 40}, {"@id": "_:x", "e:name": "hall"},
   {"@id": "e:bulb", "@type": "e:Lamp", "e:watt": 7}, {"@id": "e:tube", "@type": "e:Lamp", "e:watt": 20}]}]}"""
 ONE, TWO = "FROM <http://example.org/one> ", "FROM <http://example.org/two> "
-NAMED = "FROM NAMED <http://example.org/one> "
-P = "PREFIX e: <http://example.org/> "
 COUNT, SUM = "SELECT (COUNT(*) AS ?n) ", "SELECT (SUM(?w) AS ?n) "
 
 
@@ -54,20 +48,6 @@ def source(ontology: Ontology) -> Iterator[Source]:
     local = open_source(ontology)
     yield local
     local.close()
-
-
-@pytest.fixture(scope="module", params=["pyoxigraph", "rdflib"])
-def engine(request: pytest.FixtureRequest, ontology: Ontology) -> Iterator[QueryEngine]:
-    made: QueryEngine = LocalEngine(ontology.quads) if request.param == "pyoxigraph" else RdflibEngine(ontology.quads)
-    yield made
-    made.close()
-
-
-def number(engine: QueryEngine, query: str) -> str:
-    dataset = dataset_of(parse_query(P + query).tree)
-    [[cell]] = engine.run(P + query, "select", Caps(), dataset).rows
-    assert cell is not None
-    return cell.value
 
 
 def test_tools_agree_with_queries_on_how_much_there_is(source: Source, tmp_path: Path) -> None:

@@ -227,10 +227,6 @@ def test_a_connection_that_breaks_amid_the_answer_is_told() -> None:
 # ---------------------------------------------------------------- caps
 
 
-def many(rows: int) -> bytes:
-    return HEAD + b",".join([ROW] * rows) + b"]}}"
-
-
 def test_no_more_is_read_than_the_rows_that_may_be_kept_and_one() -> None:
     endless = [HEAD, *[ROW + b","] * 5, AssertionError("read on")]
     for media, pieces in (

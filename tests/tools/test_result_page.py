@@ -88,14 +88,6 @@ def test_the_pages_together_are_all_rows_in_order(answer: Answer, limit: int) ->
                 assert shown[name] == value_of(cell) or str(shown[name]).endswith(ELLIPSIS)
 
 
-@given(st.lists(st.tuples(*[st.text(st.characters(exclude_categories=("Cs",)), max_size=40)] * 3), max_size=60))
-def test_rows_of_short_texts_come_back_exactly(texts: list[tuple[str, ...]]) -> None:
-    rows = tuple(tuple(Cell("literal", text) for text in row) for row in texts)
-    answer = Answer(form="select", variables=("a", "b", "c"), rows=rows)
-    found = [tuple(row.values()) for body in pages(answer, 7, tool_limits.SLICE_RETURN_CHARS) for row in body["rows"]]
-    assert found == texts
-
-
 @given(answers())
 def test_every_page_counts_what_it_returns_and_what_there_is(answer: Answer) -> None:
     for body in pages(answer, 10, tool_limits.SLICE_RETURN_CHARS):

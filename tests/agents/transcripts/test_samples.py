@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from rbank_es import Bank
-from rbank_es.agents.transcripts.outcome_evidence import evidence_of
 from rbank_es.events.codec import event_types
 from rbank_es.exchange import import_paths
 from tests.agents.transcripts.sessions import transcript_runs
@@ -19,11 +18,6 @@ LEGACY, PAGINATED, FORKED, RESUMED = (
     next(path for path in DAY.iterdir() if path.stem.endswith(end))
     for end in ("000000000001", "-000000000002", "000000000003", "0000000000aa")
 )
-
-
-def verdict(run: object) -> str | None:
-    found = evidence_of(run)  # type: ignore[arg-type]
-    return found.verdict if found else None
 
 
 def test_what_a_hook_gave_is_proved_by_the_transcript() -> None:
