@@ -28,9 +28,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "logs" / "sample"
 
 
-def maker(name: str) -> Any:
-    """Return the module that makes a document, from docs/."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+def maker(name: str, folder: str = "docs") -> Any:
+    """Return the script that makes a document, or a bank that comes with the project, as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     assert spec is not None and spec.loader is not None
     making = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(making)

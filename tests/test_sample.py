@@ -5,13 +5,11 @@ Where the first of these tests fails because prompts changed, run logs/make_samp
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -45,6 +43,7 @@ from rbank_es.loop.tasks import load_tasks
 from rbank_es.models.lm_request import answer_text
 from rbank_es.models.scripted_model import Script
 from rbank_es.ontology.loader import load_ontology
+from tests.cli_runner import maker
 from tests.sandbox.sandboxes import Lender, require_dspy
 
 LOGS = Path(__file__).resolve().parents[1] / "logs"
@@ -74,21 +73,13 @@ def decisions(bank: Bank, action: str) -> list[Decision]:
     return [decision for event in events for decision in event.decisions if decision.action == action]
 
 
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 @pytest.mark.xdist_group("sandbox")
 @pytest.mark.timeout(900)
 def test_the_story_makes_the_very_bank_that_is_kept(tmp_path: Path) -> None:
     """Told again by the real loop, in the real sandbox: the same bytes."""
     require_dspy()
-    made = load(LOGS / "make_sample.py").make(tmp_path / "sample", interpreters=Lender())
+    made = maker("make_sample", "logs").make(tmp_path / "sample", interpreters=Lender())
     kept = [path.name for path in SAMPLE.glob("*.jsonl")]
     assert sorted(path.name for path in made.iterdir()) == sorted(kept)
     assert all((made / name).read_bytes() == (SAMPLE / name).read_bytes() for name in kept)

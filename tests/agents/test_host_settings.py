@@ -79,10 +79,6 @@ def uninstalled(host: Host = "claude-code") -> None:
     hook_install.apply_change(hook_install.planned_uninstall(host, None))
 
 
-def test_there_are_shapes_enough() -> None:
-    assert len(SHAPES) > 80
-
-
 @pytest.mark.parametrize("host", ["claude-code", "codex"])
 def test_every_shape_is_installed_and_uninstalled_to_the_byte(home: Path, host: Host) -> None:
     for name, text in SHAPES.items():

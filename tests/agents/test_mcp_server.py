@@ -108,6 +108,26 @@ def test_a_host_over_standard_input_and_output(place: Path) -> None:
 
 
 @pytest.mark.slow
+def test_eight_hosts_at_once_over_http(place: Path, served: HttpServer) -> None:
+    runs: list[str] = []
+
+    async def talk() -> None:
+        async with served.client() as client:
+            runs.append(await whole_life(client))
+
+    async def all_of_them() -> None:
+        async with anyio.create_task_group() as group:
+            for _ in range(8):
+                group.start_soon(talk)
+
+    anyio.run(all_of_them)
+    assert served.stop() == 0
+    with Bank.open(place) as bank:
+        assert {row.run: row.verdict for row in bank.runs().rows} == dict.fromkeys(runs, "success")
+        assert len(set(runs)) == 8
+
+
+@pytest.mark.slow
 def test_nobody_without_the_token_is_let_in_and_no_page_of_another_origin(served: HttpServer) -> None:
     async def ask() -> list[int]:
         async with httpx2.AsyncClient(timeout=60) as http:

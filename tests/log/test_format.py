@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -10,7 +9,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,20 +21,13 @@ from rbank_es.events.codec import CLASSES, TYPES, facts_of, texts_of
 from rbank_es.events.items import Item
 from rbank_es.log import Erasing, lines
 from rbank_es.log.file.file_log import FileLog
+from tests.cli_runner import maker
 from tests.effort import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 READER = ROOT / "tests" / "reader.js"
 DOCUMENT = ROOT / "docs" / "format.md"
 SAMPLE = ROOT / "logs" / "sample"
-
-
-def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def node(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -106,7 +97,7 @@ def test_the_reader_has_at_most_forty_lines() -> None:
 @pytest.mark.slow
 def test_every_event_type_before_and_after_erasure(tmp_path: Path) -> None:
     """Both readers agree on every type; after every erasure, on the same heads at the positions before."""
-    golden = load(ROOT / "logs" / "make_golden.py")
+    golden = maker("make_golden", "logs")
     teller = golden.Teller(tmp_path / "bank")
     for tell in golden.STORY[:-1]:
         tell(teller)
@@ -228,7 +219,7 @@ def test_the_first_salt_in_a_line_is_the_event_s(log: FileLog) -> None:
 
 def test_the_worked_example_is_what_the_code_writes() -> None:
     """The bytes and digests in the document are generated; `python docs/make_example.py` puts them in anew."""
-    example = load(ROOT / "docs" / "make_example.py")
+    example = maker("make_example")
     assert example.replaced(DOCUMENT.read_text(encoding="utf-8")) == DOCUMENT.read_text(encoding="utf-8")
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -21,6 +19,7 @@ from rbank_es.events import Event, type_of
 from rbank_es.events.codec import CLASSES, ENVELOPE, decode_event, version_of
 from rbank_es.law.digests import state_digests
 from rbank_es.log import Head
+from tests.cli_runner import maker
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = sorted((ROOT / "logs" / "golden").glob("v*"))
@@ -73,14 +72,6 @@ def bank(golden: Path) -> Iterator[Bank]:
 @pytest.fixture
 def expected(golden: Path) -> dict[str, Any]:
     return dict(json.loads((golden / "expected.json").read_text(encoding="utf-8")))
-
-
-def make_golden() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_golden", ROOT / "logs" / "make_golden.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_a_golden_log_verifies_with_its_heads(bank: Bank, expected: dict[str, Any]) -> None:
@@ -147,7 +138,7 @@ def test_a_golden_log_is_read_where_nothing_can_be_written(golden: Path, expecte
 
 def test_this_release_writes_the_newest_golden_log_byte_for_byte(tmp_path: Path) -> None:
     """The script, its clock and its random bytes fixed, makes the committed files again, and no others."""
-    script = make_golden()
+    script = maker("make_golden", "logs")
     assert script.main([str(tmp_path)]) == 0
     made, committed = tmp_path / f"v{script.VERSION}", GOLDEN[script.VERSION - 1]
     names = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
@@ -160,7 +151,7 @@ def test_this_release_writes_the_newest_golden_log_byte_for_byte(tmp_path: Path)
 
 def test_the_newest_golden_log_sets_every_field_of_every_type() -> None:
     """Each type of the vocabulary is there; each of its fields, and of the records in them, is set in some event."""
-    script = make_golden()
+    script = maker("make_golden", "logs")
     told: list[Event] = []
 
     class Listener:
