@@ -13,7 +13,7 @@ from rbank_es import Bank
 from rbank_es.answers import QUESTIONS, Bounds, Moment, Page, question_kind
 from rbank_es.errors import BadInput, NotInBank
 from tests.answers.asked import fillings, parameters, served
-from tests.cli_runner import SAMPLE, fails, run
+from tests.cli_runner import SAMPLE, fails
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no such run": ({"": "run", "run": "nobody"}, "no run 'nobody' at position 609"),
@@ -115,15 +115,6 @@ def test_iterating_a_page_goes_on_to_the_next_as_of_the_same_position(bank: Bank
     assert (
         names == [row.run for row in bank.runs(limit=1000, sort="cost_usd").rows] == [r.run for r in page.whole().rows]
     )
-
-
-def test_every_face_gives_the_same_json(bank: Bank) -> None:
-    page = bank.runs(limit=3, where={"verdict": "failure"}, chars=300)
-    printed = run(
-        "ask", str(SAMPLE), "runs", "limit=3", "where=verdict=failure", "chars=300", "--json", cwd=SAMPLE.parent
-    ).json
-    assert printed == json.loads(page.json())
-    assert printed == served(bank, "runs", {"limit": 3, "where": ["verdict=failure"]})[1]
 
 
 def test_a_page_that_was_read_from_json_says_that_it_cant_go_on(bank: Bank) -> None:

@@ -75,9 +75,6 @@ def test_retrievals_of_other_banks_are_counted_and_not_repeated(mine: Bank, thei
     assert check is not None and (check.elsewhere, check.checked, check.different) == (1, 0, ())
 
 
-# ---------------------------------------------------------------- corrections
-
-
 # ---------------------------------------------------------------- names that are taken
 
 

@@ -30,14 +30,12 @@ from rbank_es.errors import (
 )
 from rbank_es.events import (
     Decision,
-    Erased,
     Event,
     MemoriesConsolidated,
     MemoriesExtracted,
     MemoriesForgotten,
     MemoriesRead,
     NoteLogged,
-    Ref,
     RunFinished,
     RunStarted,
 )
@@ -175,17 +173,6 @@ class TestAppending:
 
 class TestReading:
     """Events and texts."""
-
-    def test_events(self, lively: Bank) -> None:
-        """Up to a point, after a position, of types, of one run, with texts in place of handles."""
-        assert [event.seq for event in lively.events()] == list(range(1, 11))
-        assert [event.seq for event in lively.events(point="HEAD~3", after=2)] == [3, 4, 5, 6, 7]
-        assert [event.seq for event in lively.events(types=("run_started", "memories_extracted"))] == [3, 5, 8]
-        assert [event.seq for event in lively.events(run="r1")] == [5, 6, 7]
-        plain, whole = (next(lively.events(types=("run_finished",), resolve=flag)) for flag in (False, True))
-        assert isinstance(plain, RunFinished) and isinstance(whole, RunFinished)
-        assert isinstance(plain.answer, Ref) and whole.answer == lively.text(plain.answer) == "x" * 5_000
-        assert lively.text("plain") == "plain" and lively.text(None) is None and lively.text(Erased("0" * 64)) is None
 
     def test_heads_and_times(self, lively: Bank) -> None:
         """A head at any point; the time of any position."""

@@ -58,9 +58,6 @@ def test_it_prints_exactly_what_would_be_injected(place: Path) -> None:
     assert shown(place, "--ont", "lights")["text"] == without_bank.text
 
 
-# ---------------------------------------------------------------- what is chosen
-
-
 # ---------------------------------------------------------------- what can't be
 
 

@@ -15,7 +15,7 @@ from rbank_es.events import ArtifactMaterialised, ContextBuilt, LayerUse, RunSta
 from rbank_es.lab.generated_suite import generate, second_version
 from rbank_es.policies import changed, default_policies
 from tests.cli.misled import judged
-from tests.cli_runner import fails, run
+from tests.cli_runner import run
 
 NS = "https://lights.example/ns#"
 TOWER = ("Take the height of the building", "lt:towerHeight is the building, from base to lantern.")
@@ -162,8 +162,3 @@ def test_bare_names_find_in_a_second_version_what_whole_names_find_and_no_more(s
         found[way].add(name)
     assert found["bare"] == found["whole"] and not found["word"]
     assert {each.term.rpartition("#")[2] for each in later.broken if each.change != "turned"} <= found["whole"]
-
-
-def test_an_unknown_bank_or_point_is_named(made: Path) -> None:
-    assert "nowhere" in fails("drift", "nowhere", "--ont", "new.ttl", cwd=made)
-    assert "9999" in fails("drift", "notes@9999", "--ont", "new.ttl", cwd=made)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from rbank_es.answers.about import forked_from
 from rbank_es.bank import Bank
 from rbank_es.events import NoteLogged
 from tests.cli_runner import fails, run
@@ -30,14 +27,3 @@ def test_copies_that_went_on_separately_are_compared_by_their_heads(place: Path)
     common = run("diff", "notes", "./copy", "--json", cwd=place).json["shared"]
     assert common["head"].startswith("10:") and common["claimed_seq"] == 12
     assert "must be the same up to position 12" in fails("verify", "notes", "--parent", "./copy", cwd=place, code=1)
-
-
-@pytest.mark.slow
-def test_the_page_names_what_a_bank_was_forked_from(place: Path) -> None:
-    """At a point of the fork's own; not as of an earlier one, and not on the page of the parent."""
-    with Bank.open(place / "logs" / "notes") as parent, parent.fork(place / "logs" / "trial") as fork:
-        assert [forked_from(fork, 9), forked_from(parent, 9)] == [None, None]
-        said = str(forked_from(fork, 10))
-        assert said == f"{parent.id} at position 9"
-    run("dashboard", "trial", "-o", "page.html", cwd=place)
-    assert said in (place / "page.html").read_text()

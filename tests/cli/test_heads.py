@@ -55,13 +55,6 @@ def test_heads_of_a_parent_hold_in_its_fork(place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_bare_head_in_a_file_is_of_the_bank_that_is_verified(place: Path) -> None:
-    """What `verify` prints may be noted as it is."""
-    (place / "bare").write_text(run("verify", "notes", "--json", cwd=place).json["head"] + "\n")
-    assert "noted heads that hold  1" in run("verify", "notes", "--head", "bare", cwd=place).out
-
-
-@pytest.mark.slow
 def test_a_log_that_was_cut_does_not_hold_its_noted_head(place: Path) -> None:
     """A log made shorter, in a place where nothing else vouches for it, fails with exit code 1."""
     append(place)

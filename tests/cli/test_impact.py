@@ -58,20 +58,6 @@ def closure(place: Path, kind: str, name: str, bank: str = "misled") -> set[tupl
 # ---------------------------------------------------------------- impact
 
 
-def test_an_event_is_named_by_its_position_and_one_of_a_run_stands_for_the_run(place: Path) -> None:
-    with Bank.open(place / "logs" / "misled") as bank:
-        seqs = {(type(event).__name__, getattr(event, "run", None)): event.seq for event in bank.events()}
-    by_judgment = impact(place, str(seqs["RunJudged", "wrong"]))
-    assert by_judgment["thing"]["kind"] == "judgment"
-    assert impact(place, str(seqs["ContextBuilt", "misled"]))["thing"]["kind"] == "context"
-    assert impact(place, str(seqs["RunFinished", "misled"]))["thing"] == impact(place, "misled")["thing"]
-    decided = impact(place, str(seqs["MemoriesConsolidated", None]))
-    # The last one: nobody was given the item since.
-    assert decided["thing"]["kind"] == "consolidation" and decided["counts"] == {"item": 1, "decision": 1}
-    note = run("impact", "misled", str(seqs["NoteLogged", None]), cwd=place, code=2)
-    assert "no lineage leads from note_logged" in note.err
-
-
 @pytest.mark.slow
 def test_a_context_tells_of_the_memory_graph_and_a_dry_run_records_it_in_the_settings(place: Path) -> None:
     asked = ("--ont", "lights", "--task", "Which lights are there?", "--memory-graph", "--json")
@@ -166,18 +152,6 @@ def test_a_query_and_impact_say_the_same(place: Path) -> None:
         facts = run("query", "misled", "--sparql", sparql, "--limit", "1000", "--json", cwd=place).json
         found = {tuple(row["x"]["value"].split(":", 3)[2:]) for row in facts["rows"]} - {(kind, name)}
         assert Counter(kind for kind, _ in found if kind != "span") == impact(place, name)["counts"]
-
-
-@pytest.mark.slow
-def test_the_verdicts_of_two_judges_are_two_nodes(place: Path) -> None:
-    with Bank.open(place / "logs" / "misled") as bank:
-        bank.append(judged("wrong", "failure", "human"))
-    counts = impact(place, "wrong")["counts"]
-    assert counts["judgment"] == closure_counts(place, "wrong")["judgment"] >= 2
-
-
-def closure_counts(place: Path, name: str) -> Counter[str]:
-    return Counter(kind for kind, _ in closure(place, "run", name))
 
 
 def test_a_query_is_read_from_a_file_of_four_bytes_for_each_of_its_characters(place: Path) -> None:

@@ -21,7 +21,7 @@ from rbank_es.log.disk import LOCK, locked
 from rbank_es.models.scripted_model import rendered
 from tests.cli_runner import run, start
 from tests.loop.test_closed_loop import of_type
-from tests.models.openai_server import error, hanging, openai_server
+from tests.models.openai_server import hanging, openai_server
 from tests.sandbox.sandboxes import require_dspy
 
 require_dspy()
@@ -71,18 +71,6 @@ def test_ctrl_c_once_records_the_end_says_what_was_kept_and_the_same_command_goe
     with openai_server(lambda body: submits) as server:
         done = run(*LOOP, server.url, *more, "--json", cwd=tmp_path)
     assert [each["outcome"] for each in done.json["results"]] == ["submitted", "submitted"]
-
-
-@pytest.mark.slow
-def test_ctrl_c_where_there_is_no_bank_says_what_was_stopped(tmp_path: Path) -> None:
-    """It ended without a word. The server says that it loads its model, for which the doctor waits."""
-    with openai_server([], props=error("503 Service Unavailable", "Loading model")) as server:
-        process = start("doctor", "--lm", "openai/stub", "--api-base", server.url, cwd=tmp_path)
-        wait_for(lambda: bool(server.asked("/props")), process)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 130
-    assert err.decode().splitlines()[-1] == TOLD.format("rbank-es doctor")
 
 
 @pytest.mark.parametrize(

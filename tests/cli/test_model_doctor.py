@@ -92,19 +92,6 @@ def test_a_dry_run_shows_the_calls_and_makes_none(capfd: pytest.CaptureFixture[s
     assert "16,384 tokens" in out and all(name in out for name in FORMS)
 
 
-def test_a_model_that_keeps_all_is_told_what_fits_and_what_to_run_next(capfd: pytest.CaptureFixture[str]) -> None:
-    with openai_server(good, props=TOOLLESS) as server:
-        code, out = doctor(server.url, capfd, "--json")
-    found = json.loads(out)
-    traits = found["findings"]["traits"]
-    assert code == 0 and found["advice"]["executor"] in ("rlm", "react")
-    assert traits["forms"] == dict.fromkeys(FORMS, True) and traits["tools"] is False
-    assert traits["stop"] and traits["json_schema"] and traits["stream_usage"] and traits["bound"] == "max_tokens"
-    assert traits["read_tokens_s"] > 0 and traits["written_tokens_s"] > 0 and found["advice"]["seconds"] > 0
-    assert len(server.requests) == len(found["findings"]["tried"]) <= len(found["planned"]) <= 15
-    assert found["advice"]["command"].startswith("rbank-es run ./trial --ont lights")
-
-
 @pytest.mark.parametrize(
     ("reply", "kept"), [("[[ ## next_thought ## ]]\nI think", None), ("<think>So", None), ("The sea is wide", False)]
 )

@@ -52,12 +52,3 @@ def test_every_list_shows_the_time_of_the_run_and_the_day_of_its_import(imported
     assert "2026-01-03 11:00:00  run_finished" in shown
     logged = on_terminal("log", "./b", "--type", "run_started", cwd=imported, columns=140, env={"NO_COLOR": "1"}).out
     assert "2026-01-03 10:00:00" in logged and logged.count(f"imported on {day}: ") == 4
-
-
-@pytest.mark.slow
-def test_the_page_has_the_time_of_the_runs_and_says_that_they_were_imported(imported: Path) -> None:
-    (imported / "early.jsonl").write_text(trajectory(1).replace("day 1", "a later import"))
-    run("import", "./b", "early.jsonl", cwd=imported)
-    run("dashboard", "./b", "-o", "page.html", cwd=imported)
-    page = (imported / "page.html").read_text()
-    assert len(re.findall(r"2026-01-\d\d \d\d:\d\d, imported on 20", page)) == 4

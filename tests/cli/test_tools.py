@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -71,13 +70,6 @@ def test_the_manual_in_the_documents_is_the_tools_own(place: Path) -> None:
 
 
 # ---------------------------------------------------------------- calls
-
-
-@pytest.mark.slow
-def test_the_naive_mode_returns_the_payload(place: Path) -> None:
-    """The control condition: everything at once, without a cap."""
-    [call] = called(place, "--naive", "--call", QUERY)
-    assert "light/whimbrel" in json.dumps(call["result"])
 
 
 @pytest.mark.slow

@@ -108,22 +108,6 @@ def test_log_follow_prints_events_as_they_come(place: Path) -> None:
         process.communicate()
 
 
-@pytest.mark.slow
-def test_log_follow_of_one_run(place: Path) -> None:
-    """`--run` holds for what is to come as well; `--since` leaves out what was."""
-    run("append", "notes", cwd=place, stdin=note(0, run="r1"))
-    process = start("log", "notes", "--follow", "--since", "2", "--run", "r1", cwd=place)
-    try:
-        assert json.loads(read_until(process, "\n"))["run"] == "r1"
-        run("append", "notes", cwd=place, stdin=note(1, run="r2"))
-        run("append", "notes", cwd=place, stdin=note(2, run="r1"))
-        assert json.loads(read_until(process, "\n"))["run"] == "r1"
-        assert interrupt(process).code == 0
-    finally:
-        process.kill()
-        process.communicate()
-
-
 @pytest.mark.parametrize("command", [("project", "--watch"), ("log", "--follow")])
 @pytest.mark.parametrize("moment", ["before", "while waiting"])
 def test_ctrl_c_ends_following_alike_at_any_moment(

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.context.assembly import Context, build_context
 from rbank_es.context.base_instructions import base_instructions
 from rbank_es.context.constraints import load_curated
-from rbank_es.context.layer_budgets import BUDGETS, LAYERS
+from rbank_es.context.layer_budgets import LAYERS
 from rbank_es.context.term_order import observed_terms
 from rbank_es.errors import BadInput
 from rbank_es.events.items import Item
@@ -54,14 +53,6 @@ def layer(context: Context, name: str) -> str:
 
 def names(context: Context) -> list[str]:
     return [one.layer for one in context.layers]
-
-
-@pytest.mark.parametrize(("preset", "constraints", "guide"), [("full", 1_000, 1_000), ("lean", 400, 200)])
-def test_budgets_of_a_preset_are_as_documented_and_never_flagged_together(
-    preset: str, constraints: int, guide: int
-) -> None:
-    assert BUDGETS[preset] == {"base": 800, "L0": 600, "L1": constraints, "L2": 600, "L3": guide}
-    assert sum(BUDGETS[preset].values()) <= limits.FLAG_CONTEXT_CHARS
 
 
 def test_a_layer_with_nothing_to_say_is_there_and_empty() -> None:

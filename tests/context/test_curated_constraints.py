@@ -71,12 +71,6 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
             load_curated(path)
 
 
-def test_a_file_is_read_with_or_without_a_byte_order_mark(tmp_path: Path) -> None:
-    path = tmp_path / "x.toml"
-    path.write_bytes(b"\xef\xbb\xbf" + WHOLE.encode())
-    assert load_curated(path) == parse_curated(WHOLE)
-
-
 def test_the_file_beside_an_ontology_is_found_its_own_before_that_of_the_folder(tmp_path: Path) -> None:
     ontology = tmp_path / "lights.ttl"
     assert curated_beside(ontology) is None

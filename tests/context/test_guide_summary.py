@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rbank_es.bank import Bank
-from rbank_es.context.guide_summary import guide_summary, latest_guide
-from tests.context.banks import materialise
+from rbank_es.context.guide_summary import guide_summary
 
 GUIDE = """---
 author: nobody
@@ -55,18 +53,3 @@ def test_a_large_guide_is_read_in_time() -> None:
     )
     for text in hostile:
         assert len(guide_summary(text, 300).text) <= 300
-
-
-def test_the_guide_that_was_materialised_last_counts_up_to_the_point(bank: Bank) -> None:
-    assert latest_guide(bank, "lights") is None
-    materialise(bank, "# Old\nOld text.")
-    before = bank.position
-    materialise(bank, "# New\n" + "New text. " * 400)  # long enough to stand apart in the log
-    materialise(bank, "# Other\nOf another.", ontology="prov")
-    materialise(bank, "# Report\nNo guide.", kind="report")
-    found, old = latest_guide(bank, "lights"), latest_guide(bank, "lights", before)
-    assert found is not None and found.text.startswith("# New\nNew text. New text.")
-    assert old is not None and old.text == "# Old\nOld text."
-    guides = [event.id for event in bank.events(types={"artifact_materialised"})]
-    assert [old.id, found.id] == guides[:2]
-    assert latest_guide(bank, "brick") is None

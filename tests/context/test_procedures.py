@@ -32,14 +32,6 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
         yield made
 
 
-def test_two_strategies_and_no_guardrail_can_be_asked_for(bank: Bank) -> None:
-    bank.set_policies({"retrieval": {"share_of_best": 0.5}})
-    packed, retrievals, _ = procedures(bank, TASK, successes=2, failures=0)
-    assert packed.items == ("do", "other")
-    assert "Guardrails:" not in packed.text
-    assert len(retrievals) == 1
-
-
 @pytest.mark.parametrize(("successes", "failures"), [(limits.SEARCH_HITS + 1, 1), (-1, 1)])
 def test_more_items_than_a_search_returns_are_refused(bank: Bank, successes: int, failures: int) -> None:
     with pytest.raises(BadInput, match="give 0 to 100 of each"):

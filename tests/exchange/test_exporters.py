@@ -163,9 +163,6 @@ def test_records_come_back_with_their_ids_and_unknown_keys(tmp_path: Path) -> No
             lines(bank, "reasoningbank", run="nobody")
 
 
-# ---------------------------------------------------------------- events and provenance
-
-
 # ---------------------------------------------------------------- all forms
 
 

@@ -22,14 +22,11 @@ from rbank_es.events import (
     MemoriesConsolidated,
     MemoriesExtracted,
     NoteLogged,
-    Reliance,
-    RunJudged,
 )
 from rbank_es.events.items import Item
-from rbank_es.events.run_events import VerdictValue
 from rbank_es.extraction import Extraction, consolidate
-from rbank_es.law import Append, Dedup, State, active, fold
-from rbank_es.law.decisions import Decider, optimistically, pause_s
+from rbank_es.law import Append, Dedup, State, fold
+from rbank_es.law.decisions import Decider
 from rbank_es.testing import event_id
 
 COUNT = Item.make("Count with DISTINCT", "joins repeat rows so count distinct things", "success")
@@ -53,22 +50,6 @@ def before_each_append(bank: Bank, monkeypatch: pytest.MonkeyPatch, meddle: Call
         return append(events, **options)
 
     monkeypatch.setattr(bank.log, "append", slow)
-
-
-def test_a_policy_in_the_place_of_the_banks_decides_once_and_its_decision_is_kept(bank: Bank) -> None:
-    """As `--no-dedup` asks for. Overruled and back, what it added is there again, and no other policy weighs it."""
-    consolidate(bank, [extraction(COUNT)])
-    drawn = replace(extraction(NEAR), relied=(Reliance(run="r", verdict="success"),))
-    made = consolidate(bank, [drawn], by=Append())
-    before = bank.replay().digests.items
-    assert made.added == (NEAR.id,) and len(active(bank.state())) == 2
-    verdicts: tuple[VerdictValue, ...] = ("failure", "success")
-    for verdict in verdicts:
-        bank.append(RunJudged(run="r", purpose="learning", verdict=verdict, judge="j", judge_version="1", kind="human"))
-        bank.correct()
-    assert bank.replay().digests.items == before and bank.check(decisions=True).canonical.canonical
-    third = Item.make("Count with DISTINCT?", NEAR.content, "success")
-    assert consolidate(bank, [extraction(third)]).decisions[0].action == "skip"
 
 
 # ---------------------------------------------------------------- again
@@ -97,22 +78,6 @@ def test_an_extraction_that_somebody_appended_without_decisions_is_refused(bank:
 
 
 # ---------------------------------------------------------------- others
-
-
-def test_who_loses_waits_and_no_longer_than_the_limit(bank: Bank) -> None:
-    """By chance, from a window that grows; many writers get through one after the other."""
-    waits: list[float] = []
-
-    def losing(position: int) -> None:
-        bank.append(NoteLogged(note="{}"))
-        raise PositionConflict("here", position, position + 1)
-
-    with pytest.raises(PositionConflict):
-        optimistically(bank.log, losing, 7, sleep=waits.append)
-    assert len(waits) == 6 and all(wait >= 0 for wait in waits)
-    assert all(pause_s(lost, 60) <= limits.CONSOLIDATION_WAIT_S for lost in range(1, 60))
-    assert all(pause_s(lost, 0.001) <= 0.016 for lost in range(1, 60))
-    assert len({pause_s(3, 0.1) for _ in range(9)}) > 1
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from rbank_es.events.derived_ids import derived_id
 from rbank_es.events.items import Item
 from rbank_es.extraction import Extraction, consolidate
 from rbank_es.extraction.proposals import propose_merges, read_proposals
-from rbank_es.law import Dedup, Merge, active
+from rbank_es.law import Dedup, Merge
 from rbank_es.models.model_call import failed
 from rbank_es.policies import SuccessFailure
 from tests.extraction.judged_runs import extractor
@@ -46,24 +46,6 @@ def proposals(*entries: Any) -> str:
 
 def proposal(action: str = "supersede", *targets: str, candidate: int = 1) -> dict[str, Any]:
     return {"candidate": candidate, "action": action, "targets": list(targets), "why": "It says more."}
-
-
-def test_a_model_is_shown_similar_items_and_its_proposal_is_recorded_and_decided(tmp_path: Path) -> None:
-    """The item that it names leaves the active bank; its words are still there."""
-    with bank_of(Merge()) as bank, extractor(tmp_path, proposals(proposal("supersede", OLD.id))) as (_, lms, engine):
-        event = extracted(NEW)
-        made = propose_merges(bank, [event], lms)
-        consolidate(bank, [event], before=made)
-        (prompt,) = engine.prompts
-        assert f"[{OLD.id}] {OLD.title}" in prompt and f"Candidate 1: {NEW.title}" in prompt
-        assert [type(each).__name__ for each in bank.events(after=bank.position - 3)] == [
-            "ConsolidationProposed",
-            "MemoriesExtracted",
-            "MemoriesConsolidated",
-        ]
-        assert active(bank.state()).keys() == {OTHER.id, NEW.id}
-        entry = bank.state().items[OLD.id]
-        assert (entry.state, entry.superseded_by, entry.item) == ("superseded", (NEW.id,), OLD)
 
 
 def test_no_model_is_asked_under_another_policy_or_about_what_resembles_nothing(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from rbank_es.judging.checks import judge_by_checks
 from rbank_es.lab.calibration import Calibration, Case, calibrate
 from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.data_source import Source, open_source
-from tests.judging.answers import run_of
 from tests.judging.labelled import SEEN, UNSEEN
 
 SCHEMA = """
@@ -44,23 +42,3 @@ def ships(tmp_path: Path) -> Source:
     """Return a schema that has no instances."""
     (tmp_path / "ships.ttl").write_text(SCHEMA)
     return open_source(load_ontology(tmp_path / "ships.ttl", cache=tmp_path / "cache"))
-
-
-@pytest.mark.parametrize(
-    ("query", "codes"),
-    [
-        ("SELECT ?s { ?s a e:Ship }", []),
-        ('SELECT ?s { ?s a e:Ship ; e:name "Argo" }', []),
-        ("SELECT ?n { e:argo e:name ?n }", []),
-        ("SELECT ?s { ?s a e:Boat }", ["ungrounded_query"]),
-        ("SELECT ?s { ?s e:title ?n }", ["ungrounded_query"]),
-    ],
-)
-def test_a_schema_without_instances_proves_nothing_by_an_empty_result(
-    ships: Source, query: str, codes: list[str]
-) -> None:
-    """It made a failure of every query about instances; of its own classes and properties it still knows."""
-    with closing(ships):
-        verdict = judge_by_checks(run_of(f"PREFIX e: <http://example.org/>\n{query}", answer="see the query"), ships)
-    assert [each.code for each in verdict.findings if each.code != "refused_query"] == codes
-    assert verdict.verdict == ("failure" if codes else "undecided")

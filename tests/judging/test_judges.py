@@ -21,6 +21,7 @@ from rbank_es.policies import CheckJudging, LmJudging
 from rbank_es.sparql.data_source import Source
 from tests.judging.answers import ran, run_of, table
 from tests.loop.loops import TASKS, looped, quick, scripted
+from tests.plugins import install
 
 PLUGIN = '''
 """A judge of somebody else's: an answer of more than two words is a failure."""
@@ -53,11 +54,8 @@ LONG = run_of(THINGS, answer="more than two words")
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install a package with a judge, as `pip` would lay it out."""
     site = tmp_path / "site"
-    about = site / "brevity_judge-1.0.dist-info"
-    about.mkdir(parents=True)
-    (site / "brevity_judge.py").write_text(PLUGIN)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: brevity-judge\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[rbank_es.plugins]\nbrevity = brevity_judge:add\n")
+    site.mkdir()
+    install(site, "brevity_judge", PLUGIN)
     monkeypatch.syspath_prepend(site)
 
 

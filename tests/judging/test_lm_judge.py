@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.errors import BadInput, JudgeFailed, LmFailed
+from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import LmCalled
 from rbank_es.events.items import Item
 from rbank_es.judging.gold_answers import Gold
@@ -59,32 +58,6 @@ def calls(bank: Bank) -> list[LmCalled]:
 PIECES = st.text(max_size=8) | st.sampled_from(
     ["[" * 3_000, '{"a":' * 900, "\u2028", "[[ ## success ## ]]", "```", "NaN"]
 )
-
-
-@pytest.mark.parametrize("examples", [20, pytest.param(1_000, marks=pytest.mark.slow)])
-def test_whatever_a_model_says_there_is_a_verdict_or_none_and_every_call_is_recorded(bank: Bank, examples: int) -> None:
-    asked = 0
-
-    @settings(max_examples=examples, deadline=None, database=None)
-    @given(st.sampled_from([YES, NO, ""]), st.lists(st.tuples(st.floats(0, 1), PIECES), max_size=4), st.floats(0, 1))
-    def judged(reply: str, junk: list[tuple[float, str]], end: float) -> None:
-        nonlocal asked
-        for share, piece in junk:
-            at = round(share * len(reply))
-            reply = reply[:at] + piece + reply[at:]
-        engine = Replies(reply[: len(reply) - round(end * 10)])
-        with models(bank, engine) as lms:
-            try:
-                verdict = judge_by_lm(RUN, lms)
-                assert verdict.verdict in ("success", "failure", "undecided") and verdict.reason
-                assert len(verdict.reason) <= limits.JUDGE_REASON_CHARS
-            except (JudgeFailed, LmFailed):
-                pass
-        asked += len(engine.requests)
-        assert 1 <= len(engine.requests) <= limits.JUDGE_TRIES
-
-    judged()
-    assert len(calls(bank)) == asked
 
 
 class Dropping(Replies):

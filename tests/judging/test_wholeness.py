@@ -119,11 +119,3 @@ def test_ontologies_of_obo_share_a_namespace_and_each_defines_its_own_terms(tmp_
         for name, sure in (("GO_0002", True), ("BFO_0002", False), ("CHEBI_0001", False)):
             run = run_of(f"SELECT * {{ ?x a <{obo}{name}> }}", answer="none")
             assert judge_by_checks(run, asked).sure is sure, name
-
-
-def test_an_ontology_of_a_well_known_vocabulary_defines_it_whatever_its_header(tmp_path: Path) -> None:
-    for header in ("", "<http://xmlns.com/foaf/1.4/Schema> a owl:Ontology .\n"):
-        text = header + "foaf:Person a owl:Class ; rdfs:label 'person' . foaf:name a owl:DatatypeProperty .\n"
-        with opened(tmp_path, text) as asked:
-            for pattern, sure in (("?x a foaf:Robot", True), ("?x foaf:nickname ?n", True), ("foaf:anna ?p ?o", False)):
-                assert judge_by_checks(run_of(f"{QUERY_HEAD} SELECT * {{ {pattern} }}", answer="x"), asked).sure is sure

@@ -119,18 +119,6 @@ def test_shards_share_a_folder_and_status_shows_who_is_at_what(place: Path) -> N
     assert "--slurm" not in script and "--into shared" in script
 
 
-@pytest.mark.slow
-def test_of_many_extractors_that_nobody_can_read_five_are_named_at_the_end(place: Path) -> None:
-    turns = REACT[: REACT.index("[[task.extractor]]")] + '[[task.extractor]]\ntext = "hm"\n' * 3
-    more = "".join(f'[[condition]]\nname = "also-{n}"\nlayers = ["L0"]\nextract = true\n' for n in range(5))
-    (place / "mine.toml").write_text(MINE + more)
-    (place / "turns.toml").write_text(turns)
-    done = run("experiment", "run", "mine.toml", "--ont", "lights", "--lm", "script:turns.toml", cwd=place)
-    said = " ".join(done.err.split())
-    assert said.count("1 task: nothing was learned from it (malformed: 3 answers held no list of items)") == 5
-    assert "without, 1 task" not in said
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

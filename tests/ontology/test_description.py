@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rbank_es.ontology.description import describe
-from rbank_es.ontology.schema_model import ClassInfo, PropertyInfo
 from rbank_es.ontology.statements import Literal
 from tests.ontology.graphs import PREFIXES, ZOO, classes, described, domains, properties, ranges, triples_of
 
@@ -86,16 +85,6 @@ def test_disjoint_pairs_from_pairs_groups_and_unions_smaller_first() -> None:
     """)
     pairs = [tuple(iri.removeprefix(ZOO) for iri in pair) for pair in schema.disjoint]
     assert pairs == [("Ant", "Bee"), ("Ant", "Cat"), ("Bee", "Cat"), ("Cat", "Dog"), ("Tame", "Wild")]
-
-
-def data_of(info: ClassInfo | PropertyInfo) -> int:
-    """The instances of a class, or the triples with a property, that count as data in rankings."""
-    return ((info.instances if isinstance(info, ClassInfo) else info.triples) or 0) - info.listed
-
-
-def test_blank_nodes_that_data_share_with_the_schema_are_data() -> None:
-    schema = described(""":Cat a owl:Class ; :example _:b . :tom a :Cat ; :home _:b . _:b :street "Long Lane" .""")
-    assert data_of(properties(schema)["street"]) == 1
 
 
 def notes_of(statements: str) -> tuple[str, ...]:

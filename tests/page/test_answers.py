@@ -213,13 +213,6 @@ def test_what_to_check_first_is_what_the_command_lists_and_in_the_past_what_was_
     assert bank.at(400).doubts().total == len(doubts_at(bank, 400)) != found.total
 
 
-@pytest.mark.slow
-def test_doubtful_verdicts_of_the_past_are_those_of_a_bank_that_ends_there(bank: Bank, tmp_path: Path) -> None:
-    with bank.fork(tmp_path / "then", "401") as then:
-        found = doubts_at(bank, 401)
-        assert found and found == doubts_at(then, 401) != doubts_at(bank, bank.position)
-
-
 def test_a_difference_of_so_many_rows_has_those_that_changed_last(bank: Bank) -> None:
     every, some = bank.difference(100), bank.difference(100, limit=5)
     assert len(some.items) == len(some.runs) == 5 and some.counts == every.counts

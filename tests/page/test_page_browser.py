@@ -247,13 +247,6 @@ def test_the_policy_is_in_force(tab: Any, file: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_scripts_the_newest_runs_are_there(tab: Any, file: Path) -> None:
-    tab.open(file, scripts=False)
-    said = text(tab, "body")
-    assert "Without JavaScript" in said and "Which lighthouse is the tallest building?" in said
-
-
-@pytest.mark.slow
 def test_a_browser_that_can_not_unpack_says_so(tab: Any, file: Path) -> None:
     """And leaves the summary where it is."""
     script = tab.send("Page.addScriptToEvaluateOnNewDocument", source="delete globalThis.DecompressionStream")

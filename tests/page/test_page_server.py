@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import time
@@ -11,7 +10,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from threading import Event, Semaphore, Thread
 
-import msgspec
 import pytest
 
 from rbank_es import Bank
@@ -21,7 +19,6 @@ from rbank_es.events import RunFinished, RunStarted
 from rbank_es.limits import page_limits
 from rbank_es.page.http_request import PageRequest
 from rbank_es.page.http_response import PageResponse, refusal
-from rbank_es.page.page_answer import PageAnswers
 from rbank_es.page.page_handler import PageHandler
 from rbank_es.page.page_server import PageServer, listen
 from tests.cli_runner import SAMPLE
@@ -68,22 +65,6 @@ def test_a_server_that_stops_waits_three_seconds_for_requests_under_way() -> Non
         handler.end.set()
         for client in clients:
             client.close()
-
-
-@pytest.mark.slow
-def test_every_answer_is_the_one_of_the_core(sample: Served) -> None:
-    with Bank.open(SAMPLE) as bank:
-        answers = PageAnswers(bank, "api")
-        run, item = answers.ask("runs", {"at": "400"}).rows[0], answers.ask("items", {"at": "400"}).rows[0]
-        asked = {
-            "run": {"run": run.run}, "prompts": {"run": run.run}, "item": {"item": item.id}, "event": {"event": "5"},
-            "text": {"event": str(run.started_seq), "path": "task"},
-            "search": {"query": "light"}, "lineage": {"kind": "run", "id": run.run},
-                "drift": {"ont": '["lights"]'},
-        }  # fmt: skip
-        for name in QUESTIONS.names():
-            given = {"at": "400", **asked.get(name, {})}
-            assert sample.ask(name, **given) == json.loads(msgspec.json.encode(answers.ask(name, given))), name
 
 
 def test_the_printed_address_is_exchanged_for_a_place_and_a_cookie_that_holds_there_alone(sample: Served) -> None:

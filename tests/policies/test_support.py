@@ -12,7 +12,6 @@ from rbank_es.extraction.candidates import consolidate
 from rbank_es.law import Dedup, fold
 from rbank_es.policies import Bm25V2, Filters
 from rbank_es.projections.in_memory_items import ActiveItems
-from tests.cli.misled import judged, learned, ran
 from tests.policies.test_utility import LAMPS, ranked, utility_bank
 
 
@@ -56,18 +55,3 @@ def test_an_item_that_is_vouched_for_without_support_keeps_its_score() -> None:
         bank.restore(LAMPS[0].id, because="right")
         assert bank.state().items[LAMPS[0].id].support == 0
         assert {id for id, _ in ranked(bank)} == {id for id, _ in plain}
-
-
-def test_a_supposed_verdict_moves_hits_that_bm25_2_ranks_by_support() -> None:
-    """The items stay as they are, and only their support differs."""
-    policy = Bm25V2(support=100.0, coverage=0.0, share_of_best=0.0)
-    with Bank.create("memory:", policies=[Dedup().choice, policy.choice]) as bank:
-        tower = Item.make("Sort by tower height", "The property towerHeight is in metres.")
-        other = Item.make("Sort by height", "Each property says which kind of height it has.")
-        consolidate(bank, [tower, other])
-        bank.append([*ran("a"), judged("a", "success")])
-        learned(bank, other, ("a", "success"))
-        with bank.as_of() as view:
-            bank.append([view.retrieve("tower height", 1).event])
-        [moved] = bank.whatif(verdicts={"a": "failure"}).retrievals
-        assert (moved.before, moved.after) == ((other.id,), (tower.id,))

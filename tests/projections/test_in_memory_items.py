@@ -18,7 +18,6 @@ from rbank_es.policies.words import words_of
 from rbank_es.projections.in_memory_items import ActiveItems
 from rbank_es.projections.tokenizer import Tokenizer, fts_ddl
 from tests.effort import examples
-from tests.policies.proven_rank import ProvenRanking
 
 WORDS = (
     "count",
@@ -115,15 +114,6 @@ def test_tokens_are_those_of_the_full_text_index(texts: list[list[str]], query: 
         assert [*tokenizer.counted([query])] == expected[-1:]
         tokens = tokenizer.tokens(words_of(query))
         assert tokens is None or Counter(tokens) == expected[-1]
-
-
-def test_outcomes_of_items_move_them_as_those_of_a_bank_would() -> None:
-    items = {name: Item.make(f"river {name}", "x", "success") for name in ("one", "two", "three")}
-    known = {items["one"].id: (9, 1), items["two"].id: (9, 0), items["three"].id: (9, 9)}
-    with closing(ActiveItems(known.__getitem__)) as index:
-        index.update((item.id, entry(item)) for item in items.values())
-        found = ProvenRanking(weight=2.0).choose("river", 3, Filters(), index)
-    assert [hit.id for hit in found.hits] == [items[name].id for name in ("two", "one", "three")]
 
 
 def test_behind_the_best_that_a_filter_drops_the_next_best_is_found() -> None:

@@ -201,16 +201,6 @@ def test_only_moves_the_projections_that_are_named(tmp_path: Path) -> None:
             models.catch_up(log, only=nonsense)
 
 
-def test_progress_is_told_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the position reached and the one wanted, in a rebuild and in a catch-up."""
-    monkeypatch.setattr("rbank_es.projections.projection.BATCH_EVENTS", 10)
-    told: list[tuple[int, int]] = []
-    models = ReadModels.open(tmp_path / "p.sqlite")
-    models.catch_up(FakeLog(STORY), upto=12, on_batch=lambda *at: told.append(at))
-    models.catch_up(FakeLog(STORY), on_batch=lambda *at: told.append(at))
-    assert told == [(10, 12), (12, 12), (22, 25), (25, 25)]
-
-
 def test_a_batch_ends_early_when_it_holds_much_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So a few events with long texts don't fill the memory."""
     monkeypatch.setattr("rbank_es.projections.projection.BATCH_CHARS", 10)
