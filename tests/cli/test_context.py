@@ -18,20 +18,14 @@ from rbank_es.ontology.loader import load_ontology
 from tests.cli_runner import ROOT, SAMPLE, run
 
 TASK = "Which lights are in service today?"
-CURATED = '[[constraint]]\ntext = "Kilns are never sold."\n'
-MODEL = "<https://kilns.example/ns#Kiln> a <http://www.w3.org/2002/07/owl#Class> .\n"
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a copy of the sample bank, and an ontology with curated constraints beside it."""
+    """A directory with a copy of the sample bank."""
     folder = tmp_path_factory.mktemp("context")
     shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
     run("project", "sample", cwd=folder)
-    (folder / "kilns").mkdir()
-    (folder / "kilns" / "model.ttl").write_text(MODEL)
-    (folder / "kilns" / "model.constraints.toml").write_text(CURATED)
-    (folder / "guide.md").write_text("# Kilns\n\n## Summary\n\nA kiln is hot.\n")
     return folder
 
 

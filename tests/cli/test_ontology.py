@@ -11,7 +11,7 @@ import pytest
 from rbank_es import limits
 from rbank_es.limits import tool_limits
 from rbank_es.sparql.lint import CODES
-from tests.cli_runner import ROOT, on_terminal, run
+from tests.cli_runner import ROOT, run
 
 KILNS = """\
 @prefix : <https://kilns.example/ns#> .
@@ -21,27 +21,15 @@ KILNS = """\
 :firedBy a owl:ObjectProperty ; rdfs:domain :Kiln ; rdfs:range :Potter ; owl:inverseOf :fires .
 :fires a owl:ObjectProperty . :oldName a owl:DatatypeProperty ; owl:deprecated true .
 """
-DATA = """\
-<https://kilns.example/a> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <https://kilns.example/ns#Kiln> .
-<https://kilns.example/a> <https://kilns.example/ns#firedBy> <https://kilns.example/b> .
-"""
-VOID = """\
-@prefix void: <http://rdfs.org/ns/void#> .
-<https://kilns.example/set> a void:Dataset ; void:classPartition
-    [ void:class <https://kilns.example/ns#Kiln> ; void:entities 12 ] ;
-    void:propertyPartition [ void:property <https://kilns.example/ns#firedBy> ; void:triples 30 ] .
-"""
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with an ontology, its data, and a cache of its own."""
+    """A directory with an ontology, and a cache of its own."""
     monkeypatch.setenv("RBANK_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "kilns"
     folder.mkdir()
     (folder / "model.ttl").write_text(KILNS)
-    (folder / "data.nt").write_text(DATA)
-    (tmp_path / "void.ttl").write_text(VOID)
     return tmp_path
 
 
@@ -53,13 +41,6 @@ def test_people_see_the_card_whole_and_what_was_left_out_of_it(place: Path) -> N
     assert card["text"] in printed and f"left out: {card['cut']}" in printed
     small = run("ontology", "lights", "--card-budget", "200", "--json", cwd=place).json["card"]
     assert 0 < len(small["text"]) <= 200 and small["truncated"]
-
-
-def test_on_a_narrow_terminal_tables_give_way(place: Path) -> None:
-    """No table is wider than the terminal; the card stays as it is injected."""
-    printed = on_terminal("ontology", "lights", cwd=place, columns=60).out
-    tables = printed.split("namespaces")[1].split("sense card")[0]
-    assert max(map(len, re.sub(r"\x1b\[\d*m", "", tables).splitlines())) <= 60
 
 
 @pytest.mark.slow

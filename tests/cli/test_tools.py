@@ -13,11 +13,6 @@ from rbank_es.errors import BadInput
 from tests.cli_runner import SAMPLE, digest_of, maker, run
 
 QUERY = 'sparql_query {"query": "SELECT ?light WHERE { ?light a lt:Lighthouse } ORDER BY ?light"}'
-VOID = """\
-@prefix void: <http://rdfs.org/ns/void#> .
-<https://kilns.example/set> a void:Dataset ; void:classPartition
-    [ void:class <https://kilns.example/ns#Kiln> ; void:entities 12 ] .
-"""
 NOWHERE = "http://127.0.0.1:9/sparql"
 
 
@@ -26,7 +21,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a copy of the sample bank."""
     folder = tmp_path_factory.mktemp("tools")
     shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
-    (folder / "void.ttl").write_text(VOID)
     return folder
 
 

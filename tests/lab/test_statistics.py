@@ -62,16 +62,6 @@ def test_intervals_of_shares_and_of_their_differences_stay_in_their_bounds_and_h
     assert between.low <= between.mean + 1e-12 and between.mean - 1e-12 <= between.high
 
 
-def test_two_runs_that_are_all_right_say_what_two_runs_can_say() -> None:
-    found = share_interval([1.0, 1.0])
-    assert found is not None and (found.low, found.high) == (pytest.approx(0.342, abs=1e-3), 1.0)
-    none = share_interval([0.0] * 8)
-    assert none is not None and (none.low, none.high) == (0.0, pytest.approx(0.324, abs=1e-3))
-    # Newcombe's interval of 2 of 2 against 0 of 2, from the two intervals of Wilson.
-    apart = share_welch_interval([1.0, 1.0], [0.0, 0.0])
-    assert apart is not None and (apart.low, apart.high) == (pytest.approx(1 - math.hypot(0.6577, 0.6577), abs=1e-3), 1)
-
-
 def test_a_value_that_is_no_number_is_refused() -> None:
     for values in ([1.0, math.nan], [math.inf], []):
         with pytest.raises(ValueError, match="number|no values"):
