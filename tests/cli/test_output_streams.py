@@ -10,7 +10,7 @@ import pytest
 
 from rbank_es.bank import Bank
 from rbank_es.rerun.recorded_run import runs_of
-from tests.cli.kilns import RUN, log_bytes
+from tests.cli.kilns import RUN
 from tests.cli_runner import SAMPLE, on_terminal, run, shell
 from tests.effort import one_in
 
@@ -97,12 +97,3 @@ def test_a_locale_without_unicode_is_no_obstacle(sample: Path) -> None:
     """Output is UTF-8 whatever the locale says."""
     env = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     assert "→" in run("diff", "sample@173", "sample@324", cwd=sample, env=env).out
-
-
-@pytest.mark.slow
-def test_looking_writes_nothing_to_the_log(sample: Path) -> None:
-    """Commands that only look leave the bank's log as it was."""
-    before = log_bytes(sample, "sample")
-    for arguments in LOOKS:
-        run(*arguments, cwd=sample)
-    assert log_bytes(sample, "sample") == before

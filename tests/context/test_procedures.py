@@ -38,17 +38,6 @@ def test_more_items_than_a_search_returns_are_refused(bank: Bank, successes: int
         procedures(bank, TASK, successes=successes, failures=failures)
 
 
-def test_of_a_long_item_what_is_about_the_task_is_quoted_and_no_code_is_cut(bank: Bank) -> None:
-    preamble = "When asked about a register, first look at its classes, and be careful with all that they say. " * 5
-    query = "SELECT ?d WHERE { ?o a lt:Outage ; lt:from ?d }"
-    bank.set_policies({"retrieval": {"share_of_best": 0.0}})
-    learn(bank, Item.make("Dates in the register", f"{preamble}When an outage began: {query}. {preamble}", id="long"))
-    packed, _, _ = procedures(bank, "Which dates did an outage have?", successes=3)
-    [line] = [line for line in packed.text.splitlines() if line.startswith("- [long]")]
-    assert line.startswith(f"- [long] Dates in the register. …When an outage began: {query}. When asked")
-    assert len(line) <= limits.CONTEXT_L2_ITEM_CHARS and line.endswith("…")
-
-
 def test_an_item_without_room_for_forty_characters_is_left_out() -> None:
     """Beside the markup, and its id."""
     item = Item.make("Long words of an item that go on", "and on " * 60, id="a")

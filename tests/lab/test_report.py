@@ -325,25 +325,6 @@ def test_a_copy_is_no_second_run(kept: Path, data: ExperimentData, tmp_path: Pat
     )
 
 
-def test_differences_of_shares_are_in_points_and_the_rise_is_apart_from_the_gap(data: ExperimentData) -> None:
-    """Recounted from the rows: a half less the other, that less the baseline's, and all tasks less the baseline's."""
-    right: dict[str, list[list[float]]] = {
-        name: [
-            [row.success for row in sorted(data.rows, key=lambda row: row.position)
-             if (row.condition, row.order) == (name, order)]
-            for order in range(3)
-        ]
-        for name in ("with", "without")
-    }  # fmt: skip
-    rise = {name: [mean(own[2:]) - mean(own[:2]) for own in each] for name, each in right.items()}
-    more = mean(one - other for one, other in zip(rise["with"], rise["without"], strict=True))
-    gap = mean(mean(one) - mean(other) for one, other in zip(right["with"], right["without"], strict=True))
-    page = page_of(results_of(data), data.rows)
-    assert f"Its second half less its first: {100 * mean(rise['with']):+.1f} points" in page
-    assert f"That, less the same of the baseline: {100 * more:+.1f} points" in page
-    assert f"Over all tasks, less the baseline: {100 * gap:+.1f} points" in page
-
-
 def test_a_guide_has_paid_for_its_cost_after_the_tasks_that_its_mean_saving_says(data: ExperimentData) -> None:
     """On the page, too; in a metric in which nothing is saved, never."""
     guide = GuideWorth(

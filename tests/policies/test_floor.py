@@ -104,17 +104,6 @@ def test_each_figure_of_the_floor_withholds_its_bound_passes_and_what_is_not_tol
     assert chosen(Given(ranking={"x": ranked}), 9) == (["a", "b", "c", "d", "e"], [])
 
 
-def test_weak_items_take_no_place_of_good_ones_and_end_the_search_when_they_are_many() -> None:
-    weak = tuple(item(f"w{n}", 99 - n, 0.1) for n in range(limits.WITHHELD_HITS))
-    good = (item("good", 5, 0.5, 0.5), item("next", 4, 0.5, 0.5))
-    least = Floor(coverage=0.5)
-    assert chosen(Given(ranking={"x": (*weak[:-1], *good)}, least=least), 1)[0] == ["good"]
-    found, withheld = chosen(Given(ranking={"x": (*weak, *good)}, least=least), 1)
-    assert (found, len(withheld)) == ([], limits.WITHHELD_HITS)
-    better = tuple(replace(each, score=each.score + 200) for each in good)
-    assert chosen(Given(ranking={"x": (*better, *weak)}, least=least), 2) == (["good", "next"], [])
-
-
 @pytest.mark.parametrize(
     ("settings_", "order"),
     [
