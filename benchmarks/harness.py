@@ -41,8 +41,8 @@ from rbank_es.ontology.loader import load_ontology
 from rbank_es.sparql.data_source import open_source
 
 SEED = 7
-TASKS = (10, 60)
-"""Tasks of a short and of a long trial. Sixty take half a minute: all subjects together have 25 minutes."""
+TASKS = (10, 40)
+"""Tasks of a short and of a long trial. Forty take half a minute: all subjects together have 25 minutes."""
 GOAL_MS = 20
 
 JOBS, ORDERS, JOB_TASKS = 8, 4, 10
@@ -53,7 +53,7 @@ GOAL_RATIO = 5
 def measure(place: Path, sizes: Sizes) -> Iterator[Row]:
     """Yield the overhead of a task in a short and in a long trial, and the time of eight jobs beside one."""
     for tasks in TASKS:
-        # A long trial takes as long as six short ones, and its own start matters less.
+        # A long trial takes as long as four short ones, and its own start matters less.
         yield _overhead(place / str(tasks), tasks, sizes.harness_rounds if tasks == TASKS[0] else 1)
     yield _side_by_side(place / "react")
 
