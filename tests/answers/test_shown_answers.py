@@ -81,11 +81,3 @@ def test_no_text_of_a_bank_is_a_tag_or_steers_a_reader_or_makes_an_answer_long(
         assert line.startswith(type(answer).__name__) and "\n" not in line and not steering(line)
         printed = str(answer).split("\n")
         assert not any(map(steering, printed)) and sum(map(len, printed)) < ROWS_CHARS
-
-
-def test_print_shows_what_an_answer_says() -> None:
-    with Bank.open(SAMPLE) as bank:
-        item = bank.items(limit=1).rows[0]
-        assert f"  content: {' '.join(item.content.split())}" in str(bank.item(item.id))
-        assert item.title in str(bank.search(item.title))
-        assert all(run.run in str(bank.runs()) for run in bank.runs(limit=5).rows)

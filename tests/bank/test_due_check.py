@@ -31,14 +31,3 @@ def test_with_read_models_at_the_head_or_nearly_no_state_is_folded_to_find_nothi
         assert bank.correct().last_seq is None and bank.latest.is_empty()
         bank.append(RunStarted(run="r2"))
         assert bank.correct().last_seq is None and bank.latest.is_empty()
-
-
-@pytest.mark.parametrize("content", [None, b"", b"not a database"], ids=["missing", "empty", "broken"])
-def test_without_read_models_the_log_answers(place: Path, content: bytes | None) -> None:
-    with Bank.open(place) as bank:
-        path = bank.log.derived_directory / "projections.sqlite"
-        path.unlink() if content is None else path.write_bytes(content)
-        assert bank.correct().last_seq is None and not bank.latest.is_empty()
-        bank.append(judgment("failure"))
-    with Bank.open(place) as bank:
-        assert bank.correct().recorded

@@ -15,7 +15,6 @@ from rbank_es.exchange import import_paths
 from rbank_es.law import AppendV2, DedupV2, MergeV2
 from rbank_es.law.decisions import append_decided
 from rbank_es.policies import Policy
-from tests.cli_runner import run as command
 
 WRONG = ("Tower heights are in feet", "All tower heights in the register are stored in feet, as the keeper says.")
 RIGHT = ("Tower heights are in metres", "All tower heights in the register are stored in metres, as the keeper says.")
@@ -124,18 +123,3 @@ def test_a_person_corrects_a_value_at_once_and_a_rewording_waits(bank: Bank, tmp
     [made] = learned(bank, REWORDED)
     assert made[0] == "add" and not made[2], "what a person gave clears its rewordings, too"
     assert bank.check(decisions=True).canonical.canonical
-
-
-def test_items_that_are_near_are_kept_beside_each_other_and_linked(tmp_path: Path) -> None:
-    place = tmp_path / "bank"
-    with Bank.create(place) as bank:
-        first = bank.remember(*WRONG)
-        second = bank.remember(*RIGHT)
-        third = bank.remember("No feet", WRONG[1].replace("are stored", "are not stored"))
-    assert (second.action, second.reason, second.targets) == ("add", "near", (first.item,))
-    assert (third.action, third.reason, third.targets) == ("add", "contradicts", (first.item,))
-    text = " ".join(command("show", place, second.item, cwd=tmp_path).out.split())
-    assert f"near to {first.item}: feet → metres" in text
-    assert f"contradicts {first.item}: more: not" in " ".join(
-        command("show", place, third.item, cwd=tmp_path).out.split()
-    )

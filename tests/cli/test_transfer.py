@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kilns import vouch
-from tests.cli_runner import SAMPLE, digest_of, fails, run
+from tests.cli_runner import fails, run
 
 
 def test_an_export_that_fails_leaves_the_file_that_was_there(place: Path) -> None:
@@ -28,12 +28,3 @@ def test_demo_without_a_sandbox_says_why_and_what_to_do(tmp_path: Path) -> None:
     refused = run("demo", "--into", "./lesson", cwd=tmp_path, env=cold, code=2)
     assert "doctor --warm" in refused.err or "pip install" in refused.err
     assert refused.out == "" and not (tmp_path / "lesson").exists()
-
-
-@pytest.mark.slow
-def test_demo_keeps_the_sample_where_nothing_is_and_leaves_its_own_as_it_was(tmp_path: Path) -> None:
-    before = digest_of(SAMPLE)
-    facts = run("demo", "--sample", "./kept", "--json", "-o", "page.html", cwd=tmp_path).json
-    assert facts["live"] is False and (tmp_path / "page.html").exists() and digest_of(SAMPLE) == before
-    again = fails("demo", "--sample", "./kept", "--json", "-o", "page.html", cwd=tmp_path)
-    assert "kept" in again and "defect" not in again

@@ -30,9 +30,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whatif")
     misled_bank(folder / "logs" / "misled").close()
     shutil.copytree(SAMPLE, folder / "logs" / "sample", ignore=shutil.ignore_patterns("*lock"))
-    (folder / "wrong.toml").write_text("[consolidation\n")
-    (folder / "empty.toml").write_text("")
-    (folder / "append.toml").write_text('[consolidation]\nname = "append"\n')
     return folder
 
 

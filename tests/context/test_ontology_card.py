@@ -38,11 +38,6 @@ def test_a_property_that_says_nothing_takes_its_bounds_from_its_superproperty() 
     assert "broader" in line_of(card(schema), PROPERTIES).removesuffix(" (Concept→Concept)").split(", ")
 
 
-def test_where_nothing_is_declared_the_classes_that_have_a_property_are_shown() -> None:
-    schema = make(cls("Watch", instances=3), prop("until", triples=3), use("Watch", "until", 3))
-    assert line_of(card(schema), PROPERTIES) == "until (Watch→any)"
-
-
 def test_a_task_may_name_what_names_things() -> None:
     schema = make(cls("Taxon"), prop("scientificName", "Taxon", triples=3), label_properties={iri("scientificName"): 3})
     assert "scientificName" not in line_of(card(schema), PROPERTIES)

@@ -255,12 +255,6 @@ def test_a_bad_item_is_refused_with_its_number_and_the_field(entry: Any, says: s
 # ---------------------------------------------------------------- trajectories
 
 
-def test_an_error_ends_a_run_as_failed() -> None:
-    """The exception's name is the code."""
-    finished = only(jsonl(RUN[0], line("run_error", {"error": "no wind", "type": "CalmError"})), RunFinished)
-    assert (finished.outcome, finished.error, finished.error_code) == ("failed", "no wind", "CalmError")
-
-
 @pytest.mark.parametrize(
     ("preview", "code"),
     [("{'error': 'late', 'exception_type': 'TimeoutError'}", "TimeoutError"), ("late", "error"), (None, "error")],

@@ -12,7 +12,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rbank_es.page
-from rbank_es.answers.about import NOTABLE, STOPS
 from rbank_es.bank import Bank
 from rbank_es.bank.verdict_review import doubts_at
 from rbank_es.errors import CannotWrite
-from rbank_es.events import type_of
 from rbank_es.limits import page_limits
 from rbank_es.page import ExportOptions, write_page
 from rbank_es.page.app_script import app_script, app_style, asset, module_order
-from rbank_es.page.exported_page import exported_page, page_data, stops_of, whole_runs
+from rbank_es.page.exported_page import exported_page, page_data
 from rbank_es.page.packed_data import ValuePool, compact_json, gzipped, packed_column
 from rbank_es.page.page_answer import PageAnswers
 from rbank_es.page.page_text import element, escape, join, shorten
@@ -221,20 +219,6 @@ def test_lists_longer_than_a_page_go_in_up_to_a_bound_and_say_how_many_there_are
     assert [found["item"]["uses"] for found in shown[3:]] == used
 
 
-def test_stops_are_all_turns_or_some_that_are_spread_over_the_log() -> None:
-    with Bank.open(SAMPLE) as bank:
-        turns = [(event.seq, type_of(event)) for event in bank.events(types=STOPS)]
-        notable = {seq for seq, type in turns if type in NOTABLE}
-        for most, head in ((1000, bank.position), (1000, 300), (40, bank.position), (5, bank.position), (40, 0)):
-            stops = stops_of(bank, head, most)
-            inner = set(stops) - {0, head}
-            assert stops == sorted(set(stops)) and {0, head} <= set(stops) and inner <= {seq for seq, _ in turns}
-            assert len(inner) <= most and (most < 1000 or inner == {seq for seq, _ in turns if seq < head})
-            assert (
-                most != 40 or head == 0 or (notable <= {*stops} and max(b - a for a, b in pairwise(stops)) < head / 6)
-            )
-
-
 @pytest.mark.slow
 def test_without_prompts_no_word_of_them_is_in_the_file() -> None:
     with Bank.open(SAMPLE) as bank:
@@ -277,15 +261,6 @@ def test_without_a_script_the_page_has_the_newest_runs(sample_page: str) -> None
     for row in rows:
         assert shorten(row["task"]) in text
     assert "Without JavaScript" in text
-
-
-def test_the_newest_runs_go_in_whole_with_places_kept_for_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_limits, "PAGE_WHOLE_RUNS", 4)
-    runs = [f"r{i}" for i in range(10)]
-    assert whole_runs(runs, frozenset(), ()) == ["r9", "r8", "r7", "r6"]
-    assert whole_runs(runs, frozenset({"r1", "r2", "r9"}), ()) == ["r9", "r8", "r2", "r1"]
-    assert whole_runs(runs, frozenset({"r1"}), ("r0", "unknown", "r0")) == ["r9", "r8", "r7", "r1", "r0"]
-    assert whole_runs([], frozenset(), ()) == []
 
 
 def test_values_are_packed_and_unpacked_as_they_were() -> None:

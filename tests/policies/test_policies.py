@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any, get_args
 
 import pytest
@@ -15,7 +14,6 @@ from rbank_es.events.bank_events import PolicyKind
 from rbank_es.events.items import Item, Source
 from rbank_es.law import (
     Append,
-    Bounded,
     Dedup,
     Merge,
 )
@@ -23,7 +21,6 @@ from rbank_es.law.bank_state import Proposal
 from rbank_es.law.similar_items import KnownItems
 from rbank_es.policies import (
     Bm25V1,
-    Bm25V3,
     default_policies,
     governing,
     load_policies,
@@ -136,22 +133,6 @@ def test_where_no_content_need_be_common_the_titles_decide() -> None:
 
 
 # ---------------------------------------------------------------- files and records
-
-
-def test_toml_and_json_say_the_same() -> None:
-    """What a file leaves out keeps its default."""
-    toml = '[retrieval]\nk = 3\nweights = [2, 1, 1.5, 0]\n[forgetting]\nname = "bounded"\nmax_items = 9\n'
-    as_json = json.dumps(
-        {
-            "retrieval": {"k": 3, "weights": [2, 1, 1.5, 0]},
-            "forgetting": {"name": "bounded", "version": 1, "max_items": 9},
-        }
-    )
-    retrieval, *others, forgetting, _, _, _ = load_policies(toml)
-    assert load_policies(as_json) == load_policies(toml)
-    assert Bm25V3.of(retrieval) == Bm25V3(k=3, weights=(2.0, 1.0, 1.5, 0.0))
-    assert (tuple(others), policy_of(forgetting)) == (default_policies()[1:5], Bounded(max_items=9))
-    assert load_policies("") == load_policies("{}") == default_policies()
 
 
 @pytest.mark.parametrize(
