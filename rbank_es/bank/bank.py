@@ -144,7 +144,7 @@ class Bank(ItemActs, BankBranches, AgentActs, Questions):
         question = QUESTION.parse("whatif", {**supposed, "since": since, "until": until, "chars": chars})
         reader = BankReader(self.live, self.name, bank=self, position=lambda: self.position)
         reader.progress = progress
-        return find_whatif(reader, question, into=target, force=force)
+        return reader.bounded("whatif", question, find_whatif(reader, question, into=target, force=force))
 
     # ---------------------------------------------------------------- items
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from rbank_es.answers.shared.conditions import conditions_of, is_list, sort_of, where_texts
 from rbank_es.answers.shared.faces import Bounds
-from rbank_es.answers.shared.question_form import BankAnswer, ListQuestion, Page, question_kind
+from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, ListQuestion, Page, question_kind
 from rbank_es.answers.shared.text_bounds import bounded, least
 from rbank_es.errors import BadInput, LimitExceeded
 from rbank_es.system.progress import OnProgress
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rbank_es.projections.paged_view import RowCondition, RowPage
     from rbank_es.projections.view import View
 
+A = TypeVar("A", bound=BankAnswer)
 R = TypeVar("R", bound=Struct)
 
 
@@ -82,12 +83,16 @@ class BankReader:
         if "where" in given:
             given["where"] = where_texts(given["where"])
         question = kind.parse(name, given)
-        found = checked_result(kind.find(self, question), BankAnswer, name, kind.find)
-        asked, most = question.chars, self.bounds.text_chars if kind.is_single else self.bounds.chars
-        found = bounded(found, name, least(asked, most), dict.fromkeys(kind.whole, asked))
+        found = self.bounded(name, question, checked_result(kind.find(self, question), BankAnswer, name, kind.find))
         if isinstance(found, Page):
             found.goes_on(lambda after, **more: self.ask(name, **{**given, **more, "after": after}))
         return found
+
+    def bounded(self, name: str, question: BankQuestion, found: A) -> A:
+        """Return an answer with its texts as long as the question asks for, and no longer than this face allows."""
+        kind = question_kind(name)
+        asked, most = question.chars, self.bounds.text_chars if kind.is_single else self.bounds.chars
+        return bounded(found, name, least(asked, most), dict.fromkeys(kind.whole, asked))
 
     def require_files(self, *names: str) -> None:
         """Raise `BadInput` for names of files or of other banks, unless they may be named."""
