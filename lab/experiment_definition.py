@@ -45,7 +45,7 @@ import msgspec
 from msgspec import Meta
 
 from rbank_es import limits
-from rbank_es.context.layer_budgets import Preset
+from rbank_es.context.layer_sections import Preset
 from rbank_es.errors import BadContextFile, BadInput, BadPolicy
 from rbank_es.events import PolicyChoice
 from rbank_es.events.json_input import read_at_most

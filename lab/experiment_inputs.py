@@ -169,7 +169,7 @@ def gather(
 
 
 def _guide(name: str, folder: Path | None) -> str:
-    from rbank_es.context.layer_budgets import read_text
+    from rbank_es.context.layer_sections import read_text
 
     return read_text(_path(name, lights().guide, folder))
 

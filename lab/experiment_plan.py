@@ -11,7 +11,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.bank import Bank
-from rbank_es.context.layer_budgets import budgets_of
+from rbank_es.context.layer_sections import budgets_of
 from rbank_es.events.run_events import Trial
 from rbank_es.lab.experiment_definition import Condition, Experiment
 from rbank_es.lab.experiment_inputs import Materials

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rbank_es.lab.condition_contrast import Contrast, ContrastResult, conclusion, contrast_results
 from rbank_es.lab.contamination import Kind
-from rbank_es.lab.contrast import Contrast, ContrastResult, conclusion, contrast_results
 from rbank_es.lab.experiment_definition import Condition, Experiment
 from rbank_es.lab.experiment_folder import ExperimentData, TrialRead
 from rbank_es.lab.guide_worth import COSTS, GuideWorth

@@ -11,7 +11,7 @@ from rbank_es.lab.learning_curve import CurvePoint, LearningCurve
 from rbank_es.lab.metrics import Metric
 from rbank_es.lab.report_words import number, with_interval
 from rbank_es.limits import experiment_limits
-from rbank_es.page.page_text import Html, element, shorten
+from rbank_es.page.escaped_html import Html, element, shorten
 
 WIDTH, HEIGHT = 520, 210
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 34

@@ -23,8 +23,8 @@ from rbank_es.lab.report_words import (
 from rbank_es.lab.run_rows import TrialRun
 from rbank_es.lab.trial_pages import page_command, paged, run_address
 from rbank_es.limits import experiment_limits, page_limits
-from rbank_es.page.html_page import TableColumn, document, number, table, text
-from rbank_es.page.page_text import Html, amount, element, join, short_name, shorten
+from rbank_es.page.escaped_html import Html, amount, element, join, short_name, shorten
+from rbank_es.page.page_frame import TableColumn, document, number, table, text
 
 CHARTED = ("success", "lm_calls", "tokens")
 """The metrics of which the intervals are drawn, where they have values; tables have all."""

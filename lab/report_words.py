@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rbank_es.events.readable_text import count, safe_line
-from rbank_es.lab.contrast import Contrast
+from rbank_es.lab.condition_contrast import Contrast
 from rbank_es.lab.experiment_folder import TrialRead
 from rbank_es.lab.experiment_results import ContrastSaid, Results
 from rbank_es.lab.metrics import METRICS

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from rbank_es.events.items import Item
 from rbank_es.law import ItemState
 from rbank_es.policies.bit_slices import Documents, documents_of, highest, numbers_in, reaching, sliced, sliced_sum
-from rbank_es.policies.retrieval import Filters, ItemFacts
+from rbank_es.policies.retrieval_protocol import Filters, ItemFacts
 from rbank_es.policies.word_relevance import Formula
 from rbank_es.projections.search_tables import Counting
 from rbank_es.projections.tokenizer import CountedText, Tokenizer, counted_texts, counts_of

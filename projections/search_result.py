@@ -10,7 +10,7 @@ from rbank_es.errors import BadPlugin
 from rbank_es.events import Hit, MemoriesRetrieved, WithheldHit
 from rbank_es.events.notebook_repr import Shown
 from rbank_es.events.run_events import Nearness, Shortfall
-from rbank_es.policies.retrieval import WordShare
+from rbank_es.policies.retrieval_protocol import WordShare
 from rbank_es.system.registry import package_of
 
 if TYPE_CHECKING:

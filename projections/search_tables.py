@@ -32,7 +32,7 @@ from typing import Literal, NamedTuple, get_args
 import msgspec
 
 from rbank_es.policies.bit_slices import documents_of
-from rbank_es.policies.retrieval import ItemFacts
+from rbank_es.policies.retrieval_protocol import ItemFacts
 from rbank_es.projections.projection import json_of
 from rbank_es.projections.tokenizer import CountedText, Tokenizer, counted_texts, counts_of
 

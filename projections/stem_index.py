@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Generic
 
-from rbank_es.policies.retrieval import Filters, RankedItem
+from rbank_es.policies.retrieval_protocol import Filters, RankedItem
 from rbank_es.policies.stem_relevance import (
     AskedQuestion,
     Pair,

@@ -208,7 +208,7 @@ class View(ViewRows):
 
         `unasked`: nobody asked for the polarity, and the policy may hold its items to the best of both.
         """
-        from rbank_es.policies.retrieval import Filters
+        from rbank_es.policies.retrieval_protocol import Filters
 
         ranking = policy or self.retrieval_policy()
         wanted = ranking.k if k is None else k
@@ -257,7 +257,7 @@ class View(ViewRows):
 
         No principle is withheld: a person wrote it for every case, so it shares few words with any one of them.
         """
-        from rbank_es.policies.retrieval import Filters
+        from rbank_es.policies.retrieval_protocol import Filters
 
         filters = Filters(judges_source=source, ontology=domain)
         if not k:
@@ -306,7 +306,7 @@ class View(ViewRows):
 
     def retrieval_policy(self) -> RetrievalPolicy:
         """Return the retrieval policy in force; bm25-1 where none was set. Raises `BadPolicy` for an unknown one."""
-        from rbank_es.policies.retrieval import retrieval_policy
+        from rbank_es.policies.retrieval_protocol import retrieval_policy
 
         if self._shared.ranking is None:
             self._shared.ranking = retrieval_policy(self.policy_choice("retrieval"))
@@ -323,7 +323,7 @@ class View(ViewRows):
 
         Every search of people, agents, contexts, judges and `verify` uses this method.
         """
-        from rbank_es.policies.retrieval import Choice
+        from rbank_es.policies.retrieval_protocol import Choice
 
         if not 1 <= k <= limits.SEARCH_HITS:
             raise BadSearch(f"can't return {k:,} hits: give a number from 1 to {limits.SEARCH_HITS}")

@@ -14,7 +14,7 @@ from itertools import chain, compress, starmap
 from typing import Any, Generic, Protocol, TypeVar
 
 from rbank_es import limits
-from rbank_es.policies.retrieval import Filters, RankedItem
+from rbank_es.policies.retrieval_protocol import Filters, RankedItem
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordHit, WordRanking, terms_of, word_idf
 from rbank_es.projections.posting_search import Postings, PostingSearch, RankedTexts, WeightedTerm, marked_among
 from rbank_es.projections.projection import json_of

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from rbank_es.events import Event, Ref, type_of
-from rbank_es.events.event import Candidate, Text
+from rbank_es.events.event_envelope import Candidate, Text
 from rbank_es.events.items import ItemText
 from rbank_es.projections import all_projections, view_texts
 from rbank_es.projections.view import View

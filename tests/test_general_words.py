@@ -21,7 +21,7 @@ from rbank_es.judging.lm_judge import LEANINGS, SHOWN
 from rbank_es.judging.run_outcome import RunOutcome
 from rbank_es.models.prompt import asked_again
 from rbank_es.models.role_prompts import PromptKind, prompt_for
-from rbank_es.policies.packed_items import pack_items
+from rbank_es.policies.quoted_items import pack_items
 
 WORDS_OF_SOURCES = re.compile(
     r"\b(?:graphs?|sparql|submit|ontolog\w+|triples?|iris?|handles?|endpoints?|prefix(?:es)?|quer(?:y|ies)|rows?"

@@ -10,7 +10,6 @@ from tests.test_floors import MODULES, ROOT
 SAME_FILE_NAMES = {
     "health": "the command, and the read model that it prints",
     "items": "the command, and the vocabulary of what it lists",
-    "retrieval": "the commands, and the form of the policies that they fit and feed",
     "runs": "the command, and the read model that it lists",
 }
 SAME_CLASS_NAMES: dict[str, str] = {}

@@ -38,7 +38,7 @@ from rbank_es.law import State, counted_uses_of, items_of_task
 from rbank_es.law.decisions import append_decided
 from rbank_es.law.misled_runs import verdict_on
 from rbank_es.policies import Filters, changed, default_policies, retrieval_policy
-from rbank_es.policies.packed_items import pack_items
+from rbank_es.policies.quoted_items import pack_items
 from rbank_es.projections.in_memory_items import ActiveItems
 
 SIMULATED = "SIMULATED"

@@ -17,8 +17,8 @@ from msgspec import Struct
 from rbank_es.context.procedures import procedures
 from rbank_es.errors import RBankError
 from rbank_es.limits import hook_limits as limits
-from rbank_es.log.log_tail import AnotherLog, bank_id_in, log_tail
-from rbank_es.policies.retrieval import SILENT_EVENTS_FOR_WORDS
+from rbank_es.log.unopened_log_end import AnotherLog, bank_id_in, log_tail
+from rbank_es.policies.retrieval_protocol import SILENT_EVENTS_FOR_WORDS
 from rbank_es.projections import builder
 from rbank_es.projections.view import View
 from rbank_es.projections.view_rows import ViewConnection

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from rbank_es.limits import agent_limits
+from rbank_es.limits import recorder_limits
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -31,7 +31,7 @@ class OpenRuns:
         lessons = run.begin_with_recall()
         with self._lock:
             self._runs[run.id] = run
-            full = self._closed or len(self._runs) > agent_limits.OPEN_RUNS
+            full = self._closed or len(self._runs) > recorder_limits.OPEN_RUNS
             left = [self._runs.popitem(last=False)[1]] if full else []
         for each in left:
             each.__exit__(None, None, None)

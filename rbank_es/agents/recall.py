@@ -26,9 +26,9 @@ from rbank_es.events import (
 )
 from rbank_es.events.codec import event_types
 from rbank_es.events.redaction import redact_event
-from rbank_es.limits import agent_limits
+from rbank_es.limits import recorder_limits
 from rbank_es.policies.packed_text import Packed
-from rbank_es.policies.retrieval import SILENT_EVENTS, SILENT_EVENTS_FOR_WORDS
+from rbank_es.policies.retrieval_protocol import SILENT_EVENTS, SILENT_EVENTS_FOR_WORDS
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
@@ -102,7 +102,7 @@ def _searched(bank: Bank, position: int) -> Iterator[View]:
     was recorded since changes no search.
     """
     point, unchanged = _searched_last.get(bank) or (bank.read_models().position(bank.log) or 0,) * 2
-    if 0 < point <= position <= point + agent_limits.RECALL_TAIL_EVENTS:
+    if 0 < point <= position <= point + recorder_limits.RECALL_TAIL_EVENTS:
         with bank.as_of(point) as view:
             if not _is_changed(bank, view, unchanged, position):
                 _searched_last[bank] = LastSearch(point, max(unchanged, position))

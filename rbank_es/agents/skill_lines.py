@@ -15,8 +15,8 @@ from typing import NamedTuple
 from rbank_es.events.items import JUDGE_SOURCES, Item, Polarity
 from rbank_es.law import State
 from rbank_es.limits import skill_limits
-from rbank_es.policies.packed_items import item_start, item_words
 from rbank_es.policies.packed_text import fair_shares
+from rbank_es.policies.quoted_items import item_start, item_words
 
 ITEM = "item:"
 """The beginning of the key of an item's line; the id follows."""

@@ -25,7 +25,7 @@ from rbank_es.events import (
     PolicySet,
     type_of,
 )
-from rbank_es.events.event import text_of
+from rbank_es.events.event_envelope import text_of
 from rbank_es.events.readable_text import count
 from rbank_es.limits import answer_limits
 from rbank_es.system.text_cuts import cut_words

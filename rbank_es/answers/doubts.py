@@ -12,7 +12,7 @@ from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, Ques
 from rbank_es.bank.verdict_error import Doubt, JudgeRecord
 from rbank_es.bank.verdict_review import OPPOSITE, DoubtfulVerdict, Stake, doubts_at, minutes_to_check, within
 from rbank_es.events import JudgmentOverruled, RunJudged
-from rbank_es.events.event import text_of
+from rbank_es.events.event_envelope import text_of
 from rbank_es.events.readable_text import count
 from rbank_es.limits import answer_limits
 from rbank_es.system.command_lines import whole_command

@@ -13,7 +13,7 @@ from rbank_es.answers.shared.event_texts import EventText, event_texts
 from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, QuestionKind
 from rbank_es.bank.id_lookup import not_in_bank
 from rbank_es.events.codec import facts_of, resolved
-from rbank_es.events.event import EVENT_ID_CHARS, Event
+from rbank_es.events.event_envelope import EVENT_ID_CHARS, Event
 from rbank_es.system.whole_number import whole_number
 
 

@@ -13,7 +13,7 @@ from rbank_es.answers.shared.question_form import BankAnswer, BankQuestion, Ques
 from rbank_es.bank.id_lookup import whole_id
 from rbank_es.events import Event, LmCalled, MemoriesExtracted, RunFinished, RunJudged, StepTaken
 from rbank_es.events.codec import resolved
-from rbank_es.events.event import Text
+from rbank_es.events.event_envelope import Text
 from rbank_es.events.memory_events import flaw_of
 from rbank_es.events.run_events import Role
 from rbank_es.limits import answer_limits

@@ -34,7 +34,7 @@ from rbank_es.events import (
     RunStarted,
 )
 from rbank_es.events.codec import encodable, encode_json, event_types, has_plain_texts
-from rbank_es.events.event import Erased
+from rbank_es.events.event_envelope import Erased
 from rbank_es.events.memory_events import Action
 from rbank_es.law.decisions import Latest, append_decided
 from rbank_es.log import Erasing, Erasure, EventLog

@@ -11,9 +11,9 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.events.codec import encodable
-from rbank_es.events.event import Settings
+from rbank_es.events.event_envelope import Settings
 from rbank_es.events.redaction import redact
-from rbank_es.limits import agent_limits
+from rbank_es.limits import recorder_limits
 from rbank_es.system.error_messages import message_of
 
 NAMELESS = "unnamed"
@@ -29,7 +29,7 @@ class RecordedText(NamedTuple):
     @property
     def cut(self) -> bool:
         """Whether it is only the beginning."""
-        return self.chars > agent_limits.RECORDED_CHARS
+        return self.chars > recorder_limits.RECORDED_CHARS
 
 
 def recorded_text(value: object, hidden: tuple[str, ...]) -> RecordedText:
@@ -151,10 +151,10 @@ class PlainValues:
 
 def _bounded(text: str, hidden: tuple[str, ...]) -> RecordedText:
     # Redact before cutting: half a key would escape redaction.
-    clean = redact(encodable(text[: agent_limits.REDACTED_CHARS]), hidden)
-    if len(text) <= agent_limits.RECORDED_CHARS:
+    clean = redact(encodable(text[: recorder_limits.REDACTED_CHARS]), hidden)
+    if len(text) <= recorder_limits.RECORDED_CHARS:
         return RecordedText(clean, len(text))
-    return RecordedText(clean[: agent_limits.RECORDED_CHARS], len(text))
+    return RecordedText(clean[: recorder_limits.RECORDED_CHARS], len(text))
 
 
 def _plain_text(value: object) -> str:

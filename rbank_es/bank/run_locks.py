@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rbank_es.bank.run_end import close_run
 from rbank_es.errors import LogBusy, LogUnavailable
-from rbank_es.limits import agent_limits
+from rbank_es.limits import recorder_limits
 from rbank_es.log.disk import lock_file, locked, take
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class WriterMark:
     def _made(self, path: Path, place: str) -> Path:
         while True:
             fd = self._stack.enter_context(lock_file(path))
-            take(fd, place, wait_s=agent_limits.MARK_WAIT_S)
+            take(fd, place, wait_s=recorder_limits.MARK_WAIT_S)
             # Somebody who looks for ended writers may have removed it before the lock.
             if os.fstat(fd).st_nlink:
                 os.write(fd, _machine())
@@ -78,7 +78,7 @@ def close_left_runs(bank: OpenBank) -> tuple[str, ...]:
 
 def _closed(bank: OpenBank, path: Path) -> Iterator[str]:
     with suppress(OSError, LogBusy), locked(path, bank.place, wait_s=0):
-        machine = path.read_bytes()[: agent_limits.MACHINE_BYTES]
+        machine = path.read_bytes()[: recorder_limits.MACHINE_BYTES]
         if machine not in (_machine(), b""):
             return
         # A mark that nothing was written to is of a process that was killed before its run began.
@@ -99,4 +99,4 @@ def _folder(bank: OpenBank) -> Path:
 
 
 def _machine() -> bytes:
-    return os.uname().nodename.encode("utf-8", "replace")[: agent_limits.MACHINE_BYTES]
+    return os.uname().nodename.encode("utf-8", "replace")[: recorder_limits.MACHINE_BYTES]

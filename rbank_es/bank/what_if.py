@@ -56,7 +56,7 @@ from rbank_es.policies.admission import origin_of
 from rbank_es.policies.bm25_1 import Bm25V1
 from rbank_es.policies.bm25_2 import Bm25V2
 from rbank_es.policies.bm25_3 import Bm25V3
-from rbank_es.policies.packed_items import pack_items
+from rbank_es.policies.quoted_items import pack_items
 from rbank_es.projections.in_memory_items import ActiveItems
 from rbank_es.system.progress import OnProgress
 

@@ -60,7 +60,7 @@ def context(
     """
     from rbank_es.context.assembly import build_context
     from rbank_es.context.companion_files import companions_of
-    from rbank_es.context.layer_budgets import LAYERS
+    from rbank_es.context.layer_sections import LAYERS
 
     if choices["memory_graph"] and bank is None:
         raise BadInput("--memory-graph offers the history of a bank: name BANK, or leave it out")

@@ -13,7 +13,7 @@ from rbank_es.cli.shared.command_registry import command
 from rbank_es.cli.shared.output import Cell, echo, echo_table, styled, warn
 from rbank_es.events.items import JUDGE_SOURCES
 from rbank_es.events.readable_text import count, safe_line
-from rbank_es.policies.retrieval import WordShare
+from rbank_es.policies.retrieval_protocol import WordShare
 from rbank_es.projections.search_result import FoundItem
 from rbank_es.projections.view import View
 from rbank_es.system.nearest_name import hint

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rbank_es.context.companion_files import CompanionFiles, companions_of
-from rbank_es.context.layer_budgets import (
+from rbank_es.context.layer_sections import (
     LAYER_TABLE,
     LAYERS,
     ContextRequest,
@@ -40,7 +40,7 @@ from rbank_es.sparql.data_source import Source, SourceLike, open_source
 
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
-    from rbank_es.context.layer_budgets import CuratedLine
+    from rbank_es.context.layer_sections import CuratedLine
 
 
 class Context(Shown, msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ They are worded by what the run has: see `has_source` in `rbank_es.events.run_ev
 from __future__ import annotations
 
 from rbank_es import limits
-from rbank_es.context.layer_budgets import ContextRequest, Section, pack_sections
+from rbank_es.context.layer_sections import ContextRequest, Section, pack_sections
 from rbank_es.context.layer_text import LayerText
 from rbank_es.errors import BadInput
 from rbank_es.events.run_events import Mode

@@ -27,7 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rbank_es import limits
-from rbank_es.context.layer_budgets import (
+from rbank_es.context.layer_sections import (
     ContextRequest,
     CuratedKind,
     CuratedLine,

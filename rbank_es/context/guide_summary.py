@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.layer_budgets import ContextRequest, Section, pack_sections, read_text, sentences, whole_words
+from rbank_es.context.layer_sections import ContextRequest, Section, pack_sections, read_text, sentences, whole_words
 from rbank_es.context.layer_text import LayerText
 from rbank_es.events import ArtifactMaterialised
 from rbank_es.policies.packed_text import Packed, checked_budget, plain

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rbank_es import limits
-from rbank_es.context.layer_budgets import ContextRequest, Section, pack_sections, whole_words
+from rbank_es.context.layer_sections import ContextRequest, Section, pack_sections, whole_words
 from rbank_es.context.layer_text import LayerText
 from rbank_es.context.term_order import RankedTerms, TaskWords, observed_terms
 from rbank_es.ontology import rdf_names as names

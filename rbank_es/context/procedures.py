@@ -12,10 +12,10 @@ from rbank_es.context.layer_text import LayerText
 from rbank_es.errors import BadInput
 from rbank_es.events import MemoriesRetrieved
 from rbank_es.events.items import Item, Polarity
-from rbank_es.policies.packed_items import pack_items
+from rbank_es.policies.quoted_items import pack_items
 
 if TYPE_CHECKING:
-    from rbank_es.context.layer_budgets import ContextRequest
+    from rbank_es.context.layer_sections import ContextRequest
     from rbank_es.projections.search_result import FoundItem
     from rbank_es.projections.view import View
 

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
         PolicySet as PolicySet,
     )
     from rbank_es.events.codec import type_of as type_of
-    from rbank_es.events.event import Candidate as Candidate, Erased as Erased, Event as Event, Ref as Ref, Text as Text
+    from rbank_es.events.event_envelope import (
+        Candidate as Candidate,
+        Erased as Erased,
+        Event as Event,
+        Ref as Ref,
+        Text as Text,
+    )
     from rbank_es.events.memory_events import (
         ArtifactMaterialised as ArtifactMaterialised,
         ConsolidationProposed as ConsolidationProposed,
@@ -77,7 +83,7 @@ __getattr__, __dir__ = exports(
             "BankAbsorbed BankCreated BankForked ContentErased ErasedUnit OntologyRegistered PolicyChoice PolicySet"
         ),
         ".codec": "type_of",
-        ".event": "Candidate Erased Event Ref Text",
+        ".event_envelope": "Candidate Erased Event Ref Text",
         ".memory_events": (
             "ArtifactMaterialised ConsolidationProposed CorrectionCompleted Decision DecisionUndone ExperimentFinished "
             "ExperimentStarted ItemsLinked MemoriesAdmitted MemoriesConsolidated MemoriesExtracted MemoriesForgotten "

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rbank_es import limits
-from rbank_es.events.event import Count, Event, Names, Salt, Settings, Text
+from rbank_es.events.event_envelope import Count, Event, Names, Salt, Settings, Text
 from rbank_es.events.items import Name
 
 PolicyKind = Literal[

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from rbank_es.errors import BadEvent, BadInput, LogCorruption, UnknownEvent
 from rbank_es.events import bank_events, memory_events, run_events
-from rbank_es.events.event import Erased, Event, Ref
+from rbank_es.events.event_envelope import Erased, Event, Ref
 from rbank_es.events.items import ItemText
 from rbank_es.events.text_checks import UNWRITABLE, refuse_non_finite, unwritable
 from rbank_es.system.forks import undivided

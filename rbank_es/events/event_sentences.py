@@ -8,7 +8,7 @@ from typing import Any
 from rbank_es import events as ev
 from rbank_es import limits
 from rbank_es.events.codec import facts_of, texts_of, type_of
-from rbank_es.events.event import text_of, titled
+from rbank_es.events.event_envelope import text_of, titled
 from rbank_es.events.readable_text import count, format_cost, format_names, safe_line
 from rbank_es.events.run_events import judge_label
 

@@ -18,7 +18,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadEvent, BadInput, LimitExceeded
 from rbank_es.events.codec import TYPES, check_identity, event_types, json_as_text, unknown_types
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.events.items import Item, polarity_of
 from rbank_es.events.text_checks import UNWRITABLE, unwritable
 from rbank_es.system.input_file import read_given, without_mark

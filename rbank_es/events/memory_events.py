@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from rbank_es import limits
-from rbank_es.events.event import Candidate, Count, Event, Names, Salt, Seconds, Text
+from rbank_es.events.event_envelope import Candidate, Count, Event, Names, Salt, Seconds, Text
 from rbank_es.events.items import ItemHead, Name
 from rbank_es.events.run_events import Extra, Trial, Usd, VerdictValue
 

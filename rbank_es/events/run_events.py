@@ -10,7 +10,7 @@ from typing import Annotated, Literal, get_args
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from rbank_es import limits
-from rbank_es.events.event import Count, Event, JsonText, Names, Salt, Seconds, Settings, Text
+from rbank_es.events.event_envelope import Count, Event, JsonText, Names, Salt, Seconds, Settings, Text
 from rbank_es.events.items import Name
 from rbank_es.events.server_traits import ServerTraits
 

@@ -37,7 +37,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.derived_ids import derived_id
-from rbank_es.events.event import BankId, Names
+from rbank_es.events.event_envelope import BankId, Names
 from rbank_es.events.items import Name
 
 RUN_NAMES = ("run_id", "trajectory_id")

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from rbank_es.errors import BadImport, BadInput
 from rbank_es.events import ContextBuilt, Event, RunFinished, RunStarted, StepTaken, ToolCalled
-from rbank_es.events.event import Count
+from rbank_es.events.event_envelope import Count
 from rbank_es.exchange.importer import TIMESTAMP, Importer, ImportUnit, Parsed, sized
 from rbank_es.exchange.json_records import JsonRecord, json_records
 from rbank_es.exchange.record_identity import (

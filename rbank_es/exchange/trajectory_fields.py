@@ -15,7 +15,7 @@ import msgspec
 
 from rbank_es.events import Event, Ref, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.events.codec import ENVELOPE, texts_of
-from rbank_es.events.event import Erased
+from rbank_es.events.event_envelope import Erased
 from rbank_es.exchange.importer import TIMESTAMP
 
 ORDERS: Mapping[str, tuple[str, ...]] = {

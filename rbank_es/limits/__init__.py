@@ -4,7 +4,7 @@ A limit is a promise to everybody who shares the machine: no input, however larg
 write or print more than is named here. A comment covers all limits below it, up to the next comment.
 
 Here are those that several packages share. What one alone has stands beside this file: `tool_limits.py`,
-`agent_limits.py`, `hook_limits.py`, `skill_limits.py`, `git_limits.py`, `transcript_limits.py`, `page_limits.py`,
+`recorder_limits.py`, `hook_limits.py`, `skill_limits.py`, `git_limits.py`, `transcript_limits.py`, `page_limits.py`,
 `answer_limits.py`, `sandbox_limits.py`, `reply_limits.py`, `mcp_limits.py`, `otlp_limits.py`,
 `experiment_limits.py`, `postgres_limits.py`.
 """

@@ -12,7 +12,7 @@ from rbank_es import limits
 from rbank_es.errors import BadPoint, LogCorruption
 from rbank_es.events import BankForked, ContentErased, ErasedUnit
 from rbank_es.events.codec import encodable
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.log.lines import Head
 from rbank_es.log.protocol import Ancestor, EventLog, Place, Relative
 

@@ -16,7 +16,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, LogCorruption
 from rbank_es.events import ContentErased, ErasedUnit
-from rbank_es.events.event import Ref
+from rbank_es.events.event_envelope import Ref
 from rbank_es.events.vector_text import DIGEST_CHARS, embedded_text, text_digest
 from rbank_es.log import lines
 from rbank_es.log.protocol import Appended, Erasing, Erasure, Place, Searched

@@ -35,7 +35,7 @@ from rbank_es.events.codec import (
     version_of,
     with_texts,
 )
-from rbank_es.events.event import Erased, Event, Ref
+from rbank_es.events.event_envelope import Erased, Event, Ref
 from rbank_es.events.items import ItemText
 from rbank_es.events.text_checks import UNWRITABLE, refuse_non_finite, unwritable
 from rbank_es.log import lines

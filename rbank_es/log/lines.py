@@ -18,7 +18,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_event, encode_json, version_of
-from rbank_es.events.event import Erased, Event
+from rbank_es.events.event_envelope import Erased, Event
 from rbank_es.system.whole_number import whole_number
 
 GENESIS = bytes(32)

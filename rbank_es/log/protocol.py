@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from rbank_es import limits
-from rbank_es.events.event import Event, Ref
+from rbank_es.events.event_envelope import Event, Ref
 from rbank_es.log.lines import Head
 
 DERIVED_LOCK = "derived.lock"

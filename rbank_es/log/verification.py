@@ -9,7 +9,7 @@ import msgspec
 
 from rbank_es.errors import CheckFailed, LogCorruption
 from rbank_es.events import ContentErased
-from rbank_es.events.event import Event, Ref
+from rbank_es.events.event_envelope import Event, Ref
 from rbank_es.log import lines
 from rbank_es.log.ancestry import fork_fault
 from rbank_es.log.lines import Head

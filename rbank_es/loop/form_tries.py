@@ -21,6 +21,7 @@ from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.limits import reply_limits
 from rbank_es.models.answer_bounds import run_within
+from rbank_es.models.doctor_time import TryTime
 from rbank_es.models.live_model import reply_bounds
 from rbank_es.models.lm_request import CUT, LmMessage, LmResponse
 from rbank_es.models.model_call import STOPPING, Model, ModelAnswer, Question, RetryableFailure, Try, failed
@@ -30,7 +31,6 @@ from rbank_es.models.parameters import BY_SCHEMA, takes_no_bounds
 from rbank_es.models.run_models import Lms
 from rbank_es.models.scripted_model import rendered
 from rbank_es.models.tool_support import calls_tools
-from rbank_es.models.try_time import TryTime
 
 if TYPE_CHECKING:
     from rbank_es.executors.executor import RunResult

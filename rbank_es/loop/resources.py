@@ -16,7 +16,7 @@ from msgspec import UNSET
 from rbank_es import __version__, limits
 from rbank_es.bank.ontology_registrations import as_registered
 from rbank_es.errors import BadInput, LogError, ProjectionError, SandboxUnavailable
-from rbank_es.events.event import Timer
+from rbank_es.events.event_envelope import Timer
 from rbank_es.events.run_events import Trial
 from rbank_es.executors.executor import Executor, Interpreters, RunLimits, executor_class
 from rbank_es.loop.settings import LoopSettings

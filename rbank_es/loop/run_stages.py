@@ -120,7 +120,7 @@ def _registered(resources: LoopResources) -> list[Event]:
 
 
 def _started(resources: LoopResources, task: Task, new: NewRun) -> RunStarted:
-    from rbank_es.context.layer_budgets import budgets_of
+    from rbank_es.context.layer_sections import budgets_of
 
     chosen, source = resources.settings, resources.source
     return RunStarted(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rbank_es import limits
-from rbank_es.context.layer_budgets import Preset, budgets_of, check_layers
+from rbank_es.context.layer_sections import Preset, budgets_of, check_layers
 from rbank_es.errors import BadInput, BadPolicy
 from rbank_es.events.run_events import DEFAULT_BOUNDS, Mode, Role, RunBounds, ToolManual
 from rbank_es.executors.executor import EXECUTORS
@@ -23,7 +23,7 @@ from rbank_es.tools.shared.call_budget import check_bounds
 if TYPE_CHECKING:
     from rbank_es.bank import Bank
     from rbank_es.context.assembly import Context
-    from rbank_es.events.event import Setting
+    from rbank_es.events.event_envelope import Setting
     from rbank_es.loop.tasks import Task
     from rbank_es.sparql.data_source import Source
 

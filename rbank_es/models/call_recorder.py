@@ -18,7 +18,7 @@ from rbank_es.bank.recall_delivery import RecallDelivery
 from rbank_es.errors import LmFailed, RBankError
 from rbank_es.events import LmCalled
 from rbank_es.events.derived_ids import request_key
-from rbank_es.events.event import Settings, Timer
+from rbank_es.events.event_envelope import Settings, Timer
 from rbank_es.events.redaction import redact, secrets
 from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import Bound

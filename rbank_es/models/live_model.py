@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from rbank_es.errors import BadInput, MissingExtra
-from rbank_es.events.event import Settings
+from rbank_es.events.event_envelope import Settings
 from rbank_es.events.run_events import Role
 from rbank_es.models.lm_request import LmMessage, LmRequest, LmResponse
 from rbank_es.models.model_call import Model, failed

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.events.event import Settings
+from rbank_es.events.event_envelope import Settings
 from rbank_es.models.parameters import config_of
 from rbank_es.models.prompt import Message
 

@@ -11,7 +11,7 @@ import msgspec
 
 from rbank_es import limits
 from rbank_es.errors import BadInput
-from rbank_es.events.event import Setting
+from rbank_es.events.event_envelope import Setting
 from rbank_es.events.redaction import REDACTED, is_key
 from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import Bound

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rbank_es.errors import BadInput
-from rbank_es.events.event import Setting, Settings
+from rbank_es.events.event_envelope import Setting, Settings
 from rbank_es.events.run_events import Role
 from rbank_es.limits import reply_limits
 from rbank_es.models.model_choice import FUNCTION, TOKEN_BOUNDS

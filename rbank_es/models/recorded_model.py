@@ -12,7 +12,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadInput, LmFailed
 from rbank_es.events import Erased, Event, LmCalled, Ref
-from rbank_es.events.event import Settings
+from rbank_es.events.event_envelope import Settings
 from rbank_es.events.run_events import Role
 from rbank_es.models.lm_request import LmResponse
 from rbank_es.models.model_call import ModelAnswer, Question, RetryableFailure, Try, failed

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from rbank_es.errors import BadInput, LmFailed
-from rbank_es.events.event import Settings, Timer
+from rbank_es.events.event_envelope import Settings, Timer
 from rbank_es.events.run_events import Role
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.models.call_recorder import RecordingEngine, RunCalls, Sleep

@@ -17,6 +17,7 @@ from rbank_es.events.server_traits import Bound, ServerTraits
 from rbank_es.limits import reply_limits
 from rbank_es.models.answer_bounds import bounded, run_within
 from rbank_es.models.completion_stream import CompletionStream
+from rbank_es.models.doctor_time import TryTime
 from rbank_es.models.live_model import address_of, openai_name
 from rbank_es.models.lm_request import LmResponse
 from rbank_es.models.model_call import STOPPING, UNREADABLE, RetryableFailure, failed
@@ -24,7 +25,6 @@ from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.model_findings import Tried
 from rbank_es.models.openai_model import ADDRESS, OpenAiModel, read_completion, refusal
 from rbank_es.models.server_http import connection_failures
-from rbank_es.models.try_time import TryTime
 
 if TYPE_CHECKING:
     import httpx

@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from rbank_es.page.html_page import html_page, page_file
-from rbank_es.page.page_text import Html, element, shorten
+from rbank_es.page.escaped_html import Html, element, shorten
+from rbank_es.page.page_frame import html_page, page_file
 from rbank_es.page.palette import colour_rules
 
 ENTRY = "main.js"

@@ -21,9 +21,9 @@ from rbank_es.events import type_of
 from rbank_es.events.readable_text import count
 from rbank_es.limits import page_limits
 from rbank_es.page.app_script import app_page
+from rbank_es.page.escaped_html import Html, element, minute, shorten
 from rbank_es.page.packed_data import ValuePool, compact_json, gzipped
 from rbank_es.page.page_answer import PageAnswers
-from rbank_es.page.page_text import Html, element, minute, shorten
 from rbank_es.projections.view import View
 from rbank_es.system.files import write_replacing
 from rbank_es.system.progress import OnProgress, reported

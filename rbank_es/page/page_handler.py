@@ -37,10 +37,10 @@ from rbank_es.errors import (
 )
 from rbank_es.limits import page_limits
 from rbank_es.page.app_script import app_page, page_policy
+from rbank_es.page.escaped_html import element
 from rbank_es.page.http_request import PageRequest, Refused
 from rbank_es.page.http_response import PageResponse, json_response, refusal
 from rbank_es.page.page_answer import PageAnswers
-from rbank_es.page.page_text import element
 from rbank_es.page.trace_receiver import PATHS, TraceReceiver
 from rbank_es.system.command_lines import whole_command
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         load_policies as load_policies,
         policy_of as policy_of,
     )
-    from rbank_es.policies.retrieval import (
+    from rbank_es.policies.retrieval_protocol import (
         Choice as Choice,
         Filters as Filters,
         ItemIndex as ItemIndex,
@@ -80,7 +80,9 @@ __getattr__, __dir__ = exports(
             "POLICIES Policy PolicyDifference changed chosen_policy default_policies governing governing_as "
             "load_policies policy_of"
         ),
-        ".retrieval": "Choice Filters ItemIndex RankedItem RetrievalPolicy WordShare retrieval_policy weighs_outcomes",
+        ".retrieval_protocol": (
+            "Choice Filters ItemIndex RankedItem RetrievalPolicy WordShare retrieval_policy weighs_outcomes"
+        ),
         ".judging_and_extraction": "CheckJudging LmJudging SuccessFailure",
         ".selection": "BestOf selection_policy",
         ".word_relevance": "Formula QueryWord WordHit WordRanking",

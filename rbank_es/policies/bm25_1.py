@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from rbank_es import limits
 from rbank_es.policies import words
-from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy
+from rbank_es.policies.retrieval_protocol import Filters, ItemIndex, RankedItem, RetrievalPolicy
 
 Weight = Annotated[float, Meta(ge=0, le=limits.POLICY_WEIGHT)]
 

@@ -18,7 +18,7 @@ from rbank_es import limits
 from rbank_es.events import Floor
 from rbank_es.policies import words
 from rbank_es.policies.bm25_1 import Weight, ranked_again
-from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, RetrievalPolicy, WordShare
+from rbank_es.policies.retrieval_protocol import Filters, ItemIndex, RankedItem, RetrievalPolicy, WordShare
 from rbank_es.policies.word_relevance import Formula, QueryWord, WordRanking
 from rbank_es.policies.words import compound_parts
 

@@ -20,7 +20,7 @@ from rbank_es.errors import BadPolicy
 from rbank_es.events.items import Polarity
 from rbank_es.policies.bm25_1 import Weight, ranked_again
 from rbank_es.policies.bm25_2 import Bm25V2
-from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem, WordShare
+from rbank_es.policies.retrieval_protocol import Filters, ItemIndex, RankedItem, WordShare
 from rbank_es.policies.stem_relevance import (
     AskedQuestion,
     AskedWord,

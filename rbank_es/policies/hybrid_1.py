@@ -20,7 +20,7 @@ from rbank_es.events.items import Name
 from rbank_es.events.run_events import Shortfall
 from rbank_es.policies.bm25_1 import Weight
 from rbank_es.policies.bm25_2 import Bm25V2
-from rbank_es.policies.retrieval import Filters, ItemIndex, RankedItem
+from rbank_es.policies.retrieval_protocol import Filters, ItemIndex, RankedItem
 from rbank_es.policies.vector_relevance import VectorRanking, nearest
 
 

@@ -18,7 +18,7 @@ from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events.items import Polarity
 from rbank_es.events.json_input import decode_strict
-from rbank_es.policies.retrieval import RetrievalPolicy
+from rbank_es.policies.retrieval_protocol import RetrievalPolicy
 from rbank_es.system.input_file import without_mark
 
 DEPTH = 10

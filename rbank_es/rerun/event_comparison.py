@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from rbank_es.context.layer_budgets import LAYER_TABLE
+from rbank_es.context.layer_sections import LAYER_TABLE
 from rbank_es.events import (
     ContextBuilt,
     Event,

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn
 import msgspec
 
 from rbank_es import limits
-from rbank_es.events.event import Count
+from rbank_es.events.event_envelope import Count
 from rbank_es.limits import sandbox_limits
 from rbank_es.sandbox.process import (
     Channel,

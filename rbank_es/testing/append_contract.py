@@ -23,7 +23,7 @@ from rbank_es.events import (
     RunFinished,
     RunStarted,
 )
-from rbank_es.events.event import Settings
+from rbank_es.events.event_envelope import Settings
 from rbank_es.log.lines import Head
 from rbank_es.log.protocol import ANY, EMPTY, Appended
 from rbank_es.testing.contract_base import ContractBase, at_once, event_id, note, run

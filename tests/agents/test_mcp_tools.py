@@ -14,7 +14,7 @@ from rbank_es import Bank, Item
 from rbank_es.agents.mcp_tools import INSTRUCTIONS, TOOLS, BankTools, input_schema
 from rbank_es.errors import BadInput, LimitExceeded, NotInBank, RBankError
 from rbank_es.extraction.candidates import consolidate
-from rbank_es.limits import agent_limits, mcp_limits
+from rbank_es.limits import mcp_limits, recorder_limits
 
 QUESTION = "How are lamps counted?"
 LESSON = ("Count lamps with DISTINCT", "Joins repeat rows of lamps: write COUNT(DISTINCT ?lamp).")
@@ -108,7 +108,7 @@ def test_runs_that_nobody_reported_end_as_unfinished(bank: Bank) -> None:
     """At the end of the server, and the one used longest ago where too many are open."""
     tools = BankTools(bank)
     first = begun(tools)
-    others = [begun(tools) for _ in range(agent_limits.OPEN_RUNS)]
+    others = [begun(tools) for _ in range(recorder_limits.OPEN_RUNS)]
     assert bank.run(first).run.error_code == "unfinished"
     with pytest.raises(BadInput, match="is open here"):
         tools.call("report", {"run": first, "outcome": "success"})
@@ -187,3 +187,11 @@ def test_a_result_beyond_the_bound_is_refused(bank: Bank, tools: BankTools) -> N
     ids = [bank.remember(f"Lamp {n}", f"{n} " + "\\\u0001é" * 660).item for n in range(mcp_limits.MCP_ITEMS)]
     with pytest.raises(LimitExceeded, match="bytes of the result"):
         tools.call("get", {"ids": ids})
+
+
+def test_what_an_agent_reports_of_itself_is_outranked_by_what_happened(bank: Bank, tools: BankTools) -> None:
+    """Tests, checks that are sure, and people stand above it, whatever comes first."""
+    run = begun(tools)
+    tools.call("report", {"run": run, "outcome": "success", "evidence": "I am sure"})
+    bank.overrule(run, "failure", reason="two lamps are missing", by="me")
+    assert bank.run(run).run.verdict == "failure"

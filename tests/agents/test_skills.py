@@ -184,3 +184,10 @@ def test_two_banks_never_write_over_each_other(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="is there already"):
             write_skills(other, tmp_path)
         assert exported(tmp_path) == before
+
+
+def test_items_for_judges_are_no_lessons(tmp_path: Path) -> None:
+    principle = Item.make("Judge by rows", "Not by prose.", "principle")
+    with bank_of([ROUNDING, principle]) as bank:
+        write_skills(bank, tmp_path)
+        assert [id for id, _ in lines_with_ids(exported(tmp_path))] == [ROUNDING.id]

@@ -234,3 +234,24 @@ def test_a_turn_that_its_user_took_back_is_left_out_of_the_spool_too(bank: Path,
     with Bank.open(bank) as opened:
         assert take_spool_in(opened).turns == 1 and spool(bank).look() == []
         assert [each.task for each in events(opened) if isinstance(each, RunStarted)] == ["Do 0."]
+
+
+HOSTILE = [
+    b"{}\nnull\n[]\n\x00\x00\n",
+    b'{"v": 1, "id": "x", "kind": "prompt", "session": 7, "prompt": ["a"], "at": "soon"}\n',
+    b'{"v": 1, "id": "p", "at": 1e300, "kind": "prompt", "session": "s", "prompt": "do", "key": {}}\n'
+    b'{"v": 1, "id": "r", "kind": "recall", "of": "p", "position": 3, "mark": "m", "items": 7, "retrievals": [1]}\n'
+    b'{"v": 1, "id": "t", "kind": "tool", "session": "s", "tool": 7, "arguments": [[]], "ms": "x", "result": {}}\n'
+    b'{"v": 1, "id": "e", "kind": "stop", "session": "s", "answer": 7}\n',
+    b'{"v": 1, "id": "p", "kind": "prompt", "session": "\\ud800", "prompt": "\\ud800\\u0000 do it"}\n',
+]
+
+
+@pytest.mark.parametrize("data", HOSTILE)
+def test_a_hostile_spool_is_taken_in_or_left_out_and_ends(bank: Path, data: bytes) -> None:
+    hooked(sample("claude-code/Stop"), bank)
+    (spool(bank).folder / "spool.jsonl").write_bytes(data)
+    with Bank.open(bank) as opened:
+        take_spool_in(opened)
+        assert spool(bank).look() == []
+        opened.check(decisions=True)

@@ -22,7 +22,7 @@ from rbank_es.answers.shared.event_texts import messages_of
 from rbank_es.bank.model_calls import ModelCalls
 from rbank_es.errors import BadInput, LogBusy
 from rbank_es.events import LmCalled
-from rbank_es.limits import agent_limits
+from rbank_es.limits import recorder_limits
 from tests.models.openai_server import (
     OpenAiServer,
     failing,
@@ -319,7 +319,7 @@ def test_an_endless_generator_and_an_asynchronous_one_are_recorded_within_bounds
 
     assert asyncio.run(work()) == [{"n": 1}, ["said"], []]
     long, short = recorded(bank)
-    assert len(str(long.response)) <= agent_limits.RECORDED_CHARS and long.previews == ("response",)
+    assert len(str(long.response)) <= recorder_limits.RECORDED_CHARS and long.previews == ("response",)
     assert (short.response, short.previews) == ('[{"n":1},["said"]]', ())
 
 
@@ -327,7 +327,7 @@ def test_an_endless_generator_and_an_asynchronous_one_are_recorded_within_bounds
 def test_huge_arguments_and_replies_are_recorded_within_bounds(bank: Bank, calls: ModelCalls, huge: Any) -> None:
     assert wrapped(lambda prompt: huge, calls)(huge) is huge
     [call] = recorded(bank)
-    assert max(len(str(call.response)), len(str(call.request))) <= agent_limits.RECORDED_CHARS
+    assert max(len(str(call.response)), len(str(call.request))) <= recorder_limits.RECORDED_CHARS
     assert call.previews == ("request", "response")
 
 

@@ -84,3 +84,9 @@ def test_the_command_prints_what_is_new_in_each_request_and_marks_what_was_of_no
     assert f"prose alone\nof no use: {WHY}" in shown and "failed: timeout" in shown
     assert "a call\\x1b[31m" in shown and "\x1b" not in shown
     assert run("show", "./bank", "r", "--prompts", "--json", cwd=place).json["rows"][0]["unread"] == WHY
+
+
+def test_erased_words_are_shown_as_erased(place: Path) -> None:
+    run("erase", "./bank", "--run", "r", "--reason", "asked", "--yes", cwd=place)
+    shown = run("show", "./bank", "r", "--prompts", cwd=place).out
+    assert "prose alone" not in shown and "[erased]" in shown

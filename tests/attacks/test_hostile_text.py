@@ -18,7 +18,7 @@ from rbank_es.cli.shared.loop_progress import LoopDisplay
 from rbank_es.events import NoteLogged
 from rbank_es.events.hidden_characters import visible, visible_json, without_hidden
 from rbank_es.events.readable_text import safe_line
-from rbank_es.page.page_text import escape
+from rbank_es.page.escaped_html import escape
 from tests.attacks.hostile_text import TEXTS, hostile_bank, steering
 from tests.cli_runner import on_terminal
 from tests.effort import one_in

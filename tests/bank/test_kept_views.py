@@ -79,3 +79,12 @@ def test_views_of_the_past_and_of_the_head_do_not_disturb_each_other(bank: Bank)
             twin.items()
     bank.close()
     assert set(found(bank)) == {OWL.id, ELK.id}
+
+
+def test_what_is_erased_is_not_found_in_a_kept_view(bank: Bank) -> None:
+    before = bank.position
+    assert found(bank) == [OWL.id] == found(bank, str(before))
+    bank.erase(item=OWL.id)
+    assert found(bank) == [] == found(bank, str(before))
+    with bank.as_of(before) as view:
+        assert OWL.content not in repr(view.rows("items"))

@@ -11,7 +11,7 @@ import pytest
 
 from rbank_es.cli.shared.arguments import parse_budget
 from rbank_es.context.assembly import build_context
-from rbank_es.context.layer_budgets import BUDGETS
+from rbank_es.context.layer_sections import BUDGETS
 from rbank_es.data import lights
 from rbank_es.errors import BadInput
 from rbank_es.ontology.loader import load_ontology

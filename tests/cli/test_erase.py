@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.kilns import log_bytes
-from tests.cli_runner import on_terminal, run
+from rbank_es.events.items import Item
+from tests.cli.kilns import ITEM, log_bytes
+from tests.cli_runner import fails, on_terminal, run
 
 
 @pytest.mark.slow
@@ -55,3 +56,17 @@ def test_erase_reports_what_it_searched_and_fails_if_words_are_left(place: Path)
     done = run("erase", "notes", "--text", "secret.txt", "--yes", "--json", cwd=place, code=1)
     assert done.json["erasure"]["residue"]["found"] == {"logs/notes/left.txt": {"plain": 1}}
     assert done.json["erasure"]["searched"]["forms"] == {"escaped": 1, "plain": 1}
+
+
+def test_erase_leaves_no_byte_and_the_heads_hold(place: Path) -> None:
+    """After an erasure no file of the bank holds the words, the bank replays, and an earlier head verifies."""
+    run("project", "notes", cwd=place)
+    head = run("verify", "notes", "--json", cwd=place).json["head"]
+    item = Item.make_id(ITEM["title"], ITEM["content"])
+    done = run("erase", "notes", "--item", item, "--reason", "asked for", "--yes", "--json", cwd=place).json
+    assert done["erasure"]["places"] and done["recorded"] and done["items"][0]["after"]["erased"]
+    for path in (place / "logs" / "notes").rglob("*"):
+        assert not path.is_file() or ITEM["content"].encode() not in path.read_bytes(), path
+    assert run("verify", "notes", "--head", head, "--json", cwd=place).json["texts_erased"] == 1
+    assert "[erased]" in run("show", "notes", item, cwd=place).out
+    assert "no item 'nothing'" in fails("erase", "notes", "--item", "nothing", "--yes", cwd=place)

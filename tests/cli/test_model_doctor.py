@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from rbank_es.cli import main
 from rbank_es.events.server_traits import ServerTraits
+from rbank_es.models.doctor_time import TryTime
 from rbank_es.models.model_choice import LmChoice
 from rbank_es.models.model_findings import FORMS, ModelFindings, TaskSize, advice, most_tokens
 from rbank_es.models.scripted_model import rendered
 from rbank_es.models.server_properties import known_traits
-from rbank_es.models.try_time import TryTime
 from tests import cli_runner
 from tests.models import openai_server as says
 from tests.models.openai_server import Reply, openai_server
@@ -158,7 +158,7 @@ def test_a_server_that_is_not_there_costs_no_call(capfd: pytest.CaptureFixture[s
 def test_what_does_not_fit_into_the_time_is_left_out_and_named(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rbank_es.models.try_time.expected_s", lambda name, traits: 7.0 if name == "judge" else 0.5)
+    monkeypatch.setattr("rbank_es.models.doctor_time.expected_s", lambda name, traits: 7.0 if name == "judge" else 0.5)
     monkeypatch.setattr("rbank_es.models.model_findings.expected_s", lambda name, traits: 7.0)
     with openai_server(good, props=TOOLLESS) as server:
         _, out = doctor(server.url, capfd, "--seconds", "6.9")

@@ -13,7 +13,7 @@ from rbank_es.bank import Bank
 from rbank_es.context.assembly import Context, build_context
 from rbank_es.context.base_instructions import base_instructions
 from rbank_es.context.constraints import load_curated
-from rbank_es.context.layer_budgets import LAYERS
+from rbank_es.context.layer_sections import LAYERS
 from rbank_es.context.term_order import observed_terms
 from rbank_es.errors import BadInput
 from rbank_es.events.items import Item

@@ -12,7 +12,7 @@ from rbank_es.bank import Bank
 from rbank_es.errors import BadInput
 from rbank_es.events.items import Item
 from rbank_es.policies import Bm25V2
-from rbank_es.policies.packed_items import HEADING, pack_items
+from rbank_es.policies.quoted_items import HEADING, pack_items
 from tests.context.banks import learn
 from tests.context.procedures_of_bank import procedures
 

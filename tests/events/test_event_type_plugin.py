@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from rbank_es.events import Event, Text
 from rbank_es.events.codec import register
-from rbank_es.events.event import Salt
+from rbank_es.events.event_envelope import Salt
 from rbank_es.events.items import Name
 
 

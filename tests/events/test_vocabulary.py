@@ -35,7 +35,7 @@ from rbank_es.events.codec import (
     texts_of,
     version_of,
 )
-from rbank_es.events.event import Ref, Salt
+from rbank_es.events.event_envelope import Ref, Salt
 from rbank_es.log import lines as line_format
 from rbank_es.log.groups import as_read, prepare
 from tests.effort import examples

@@ -204,3 +204,18 @@ def test_a_runs_name_is_made_fit_for_a_file(name: str, fit: bool) -> None:
     assert (made == name) is fit
     assert "/" not in made and not made.startswith(".") and len(made) < 230
     assert msgspec.json.decode(msgspec.json.encode(made)) == made
+
+
+def test_erased_texts_are_left_out_of_a_trajectory(bank: Bank) -> None:
+    """The keys of the run's numbers stay."""
+    bank.erase(run="run/1")
+    found = lines(bank, "trajectories")
+    assert [line["event_type"] for line in found][-1] == "run_complete"
+    assert "task" not in found[0]["data"] and found[0]["data"]["max_iters"] == 9
+    assert "answer" not in found[-1]["data"] and found[-1]["data"]["answer_length"] == 1
+
+
+def test_erased_items_are_left_out(bank: Bank) -> None:
+    """Of an item without words only its id is left."""
+    bank.erase(item="bell")
+    assert [item["id"] for item in json.loads(b"".join(export(bank, None, "items")))] == [SEED.id, LEARNT.id]

@@ -20,14 +20,14 @@ from rbank_es import limits
 from rbank_es.context.assembly import build_context
 from rbank_es.context.constraints import CuratedLine, constraints
 from rbank_es.context.guide_summary import guide_summary
-from rbank_es.context.layer_budgets import LAYERS, sentences
+from rbank_es.context.layer_sections import LAYERS, sentences
 from rbank_es.context.layer_text import SEPARATOR
 from rbank_es.context.ontology_card import sense_card
 from rbank_es.events.items import Item
 from rbank_es.ontology.prefixes import Prefixes
 from rbank_es.ontology.schema_model import Bound, Cardinality, ClassInfo, Link, PropertyInfo, Schema, TypedUse
-from rbank_es.policies.packed_items import HEADING, SUBHEADINGS, pack_items
 from rbank_es.policies.packed_text import Packed, fair_shares
+from rbank_es.policies.quoted_items import HEADING, SUBHEADINGS, pack_items
 from tests.effort import examples
 
 NAMESPACES = ("https://example.org/ns#", "https://other.example/terms/", "urn:x:")

@@ -18,7 +18,7 @@ from rbank_es.agents.skill_groups import grouped
 from rbank_es.agents.skill_lines import SkillLesson, as_data, lessons_of
 from rbank_es.agents.skill_manifest import text_of
 from rbank_es.limits import skill_limits
-from rbank_es.policies.packed_items import item_start, item_words
+from rbank_es.policies.quoted_items import item_start, item_words
 from tests.agents.skill_banks import LINE, exported
 from tests.effort import examples
 from tests.laws.bank_lives import ALL, PEOPLE, Life, Op, lives

@@ -20,7 +20,7 @@ from rbank_es.events import Event, MemoriesExtracted
 from rbank_es.events.items import Item, ItemText
 from rbank_es.law import ItemState, State, active, fold
 from rbank_es.policies import Bm25V3, Filters, Formula, WordRanking
-from rbank_es.policies.retrieval import ItemFacts, RankedItem
+from rbank_es.policies.retrieval_protocol import ItemFacts, RankedItem
 from rbank_es.policies.stem_relevance import (
     AskedQuestion,
     Pair,

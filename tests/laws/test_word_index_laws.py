@@ -30,7 +30,7 @@ from rbank_es.policies import (
     RetrievalPolicy,
     WordRanking,
 )
-from rbank_es.policies.retrieval import ItemFacts
+from rbank_es.policies.retrieval_protocol import ItemFacts
 from rbank_es.policies.word_relevance import rank_documents
 from rbank_es.projections import projection, search_tables
 from rbank_es.projections.in_memory_items import ActiveItems

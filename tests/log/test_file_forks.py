@@ -236,3 +236,29 @@ def test_files_of_others_are_copied_and_not_shared(
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with log.fork(log.position(), str(tmp_path / "fork")) as fork:
         assert fork.storage().shared_parts == 0
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.glob("*.jsonl"))}
+
+
+def test_nothing_that_either_log_does_writes_through_a_shared_file(log: FileLog, tmp_path: Path) -> None:
+    """Appends, rolls, healing, erasures, `verify` after a failed sync: the other's bytes and permissions stay."""
+    with log.fork(log.position(), str(tmp_path / "fork")) as fork:
+        for one, other in ((fork, log), (log, fork)):
+            before = contents(other.directory)
+            modes = {path: path.stat().st_mode for path in names(other)}
+            for number in range(9):
+                one.append([note(f"more {number} " + "y" * 300)])
+            with names(one)[-1].open("ab") as file:
+                file.write(b'{"type":"note_logged","seq"')
+            one.close()
+            with pytest.warns(Warning, match="was interrupted"):
+                one.append([note("healed")])
+            (one.directory / "FAILED").write_text("a sync failed")
+            assert one.verify().cleared
+            one.erase(Erasing(words=(SECRET,)))
+            one.verify()
+            assert contents(other.directory) == before
+            assert {path: path.stat().st_mode for path in names(other)} == modes
+            other.verify()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rbank_es.errors import CheckFailed, LogCorruption
 from rbank_es.events import LmCalled, NoteLogged
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.log import Erasing
 from rbank_es.log.file.file_log import FileLog
 from rbank_es.log.lines import ANY_TEXT

@@ -423,3 +423,31 @@ def test_a_model_whose_lessons_can_not_be_read_is_told_of_in_the_result(tmp_path
         assert result.added == () and bank.replay().state.items == {}
     [note] = result.notes
     assert note.startswith("nothing was learned from it (malformed: ")
+
+
+def test_no_key_gets_into_the_bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not from the environment, though the model says it."""
+    secret = "verysecretvalue-0123456789"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    leaky = SCRIPT.replace("That is the height of the building.", f"The key is {secret}.")
+    with quick(tmp_path / "bank") as bank:
+        looped(bank, scripted(tmp_path, leaky))
+        assert of_type(bank, LmCalled)
+    for path in (tmp_path / "bank").rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.slow
+def test_nothing_is_learnt_where_the_judge_fails(tmp_path: Path) -> None:
+    """Its model gives no reply: no verdict, no extraction; the loop goes on, and says so."""
+    broken = SCRIPT.replace(
+        'fields = { success = false, reason = "That is the height of the building." }',
+        'error = "timeout"\n[[task.judge]]\nerror = "timeout"\n[[task.judge]]\nerror = "timeout"',
+    ).replace('expects = ["Use lt:focalHeight for heights"]', "")
+    with quick(tmp_path / "bank") as bank:
+        first, second = looped(bank, scripted(tmp_path, broken))
+        assert first.verdict is None and first.scored == "failure" and first.candidates == 0
+        assert any("no verdict" in note for note in first.notes)
+        assert second.verdict == "success" and second.added
+        assert {run for event in of_type(bank, MemoriesExtracted) for run in event.runs} == {second.run}

@@ -200,3 +200,10 @@ def test_too_many_files_and_too_many_bytes(tmp_path: Path, monkeypatch: pytest.M
 def test_names_that_no_file_can_have(tmp_path: Path) -> None:
     assert "can't be read" in refusal(tmp_path / ("x" * 5_000)).reason
     assert "can't be read" in refusal(tmp_path / "a\0b").reason
+
+
+def test_pipes_and_devices_are_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.ttl")
+    assert refusal(tmp_path / "pipe.ttl").reason == "is not a regular file, but a named pipe"
+    assert refusal(tmp_path).reason == "is not a regular file, but a named pipe"
+    assert refusal(Path("/dev/zero")).reason == "is not a regular file, but a device"

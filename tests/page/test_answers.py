@@ -218,3 +218,16 @@ def test_a_difference_of_so_many_rows_has_those_that_changed_last(bank: Bank) ->
     assert len(some.items) == len(some.runs) == 5 and some.counts == every.counts
     changed = [each.changed_seq or 0 for each in some.items]
     assert changed == sorted((each.changed_seq or 0 for each in every.items), reverse=True)[:5]
+
+
+def test_erased_words_are_in_no_answer() -> None:
+    with Bank.create("memory:", purpose="p") as opened:
+        opened.append([RunStarted(run="r", task="a secret task"), RunFinished(run="r", outcome="failed", answer="x")])
+        opened.erase(event=3)
+        row = ask_any(opened, "runs")["runs"][0]
+        assert row["task"] is None
+        erased = {
+            "path": "task", "author": None, "text": None, "chars": None, "next_offset": None, "erased": True,
+        }  # fmt: skip
+        assert ask_any(opened, "run", run="r")["events"][0]["texts"] == [erased]
+        assert ask_any(opened, "text", event="3", path="task")["block"] == erased

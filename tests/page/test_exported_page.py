@@ -28,10 +28,10 @@ from rbank_es.errors import CannotWrite
 from rbank_es.limits import page_limits
 from rbank_es.page import ExportOptions, write_page
 from rbank_es.page.app_script import app_script, app_style, asset, module_order
+from rbank_es.page.escaped_html import element, escape, join, shorten
 from rbank_es.page.exported_page import exported_page, page_data
 from rbank_es.page.packed_data import ValuePool, compact_json, gzipped, packed_column
 from rbank_es.page.page_answer import PageAnswers
-from rbank_es.page.page_text import element, escape, join, shorten
 from rbank_es.page.palette import PALETTE
 from tests.cli_runner import SAMPLE
 from tests.cli_runner import run as command

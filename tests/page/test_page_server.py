@@ -214,3 +214,9 @@ def test_a_statement_that_takes_too_long_is_broken_off(tmp_path: Path) -> None:
 def test_a_port_in_use_says_what_to_do() -> None:
     with listen(0) as taken, pytest.raises(BadInput, match="--port 0"):
         listen(taken.getsockname()[1])
+
+
+def test_without_prompts_no_answer_holds_one() -> None:
+    with Bank.open(SAMPLE) as bank, served(bank, prompts=False) as without:
+        run = without.ask("runs", limit=1)["runs"][0]["run"]
+        assert b"Tools return small dicts" not in without.get(f"/api/v1/run?run={run}").body

@@ -6,12 +6,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from rbank_es import Bank, Item
 from rbank_es.events import MemoriesExtracted
+from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import (
     BestOf,
     OpenAdmission,
     ReviewedAdmission,
     StandardAdmission,
+    changed,
+    default_policies,
     held_back,
 )
 from rbank_es.policies.admission import AdmissionPolicy, origin_of
@@ -63,3 +67,11 @@ class Tried(NamedTuple):
 )
 def test_the_best_rollout_is_a_success_then_by_the_setting(among: Any, tried: list[Tried], best: int) -> None:
     assert BestOf(among=among).best(tried).index == best
+
+
+def test_what_is_pending_is_found_by_no_search() -> None:
+    with Bank.create("memory:", policies=changed(default_policies(), {"admission": {"name": "reviewed"}})) as bank:
+        item = Item.make("Count lamps", "Use COUNT.")
+        learned = {"heads": (item.head,), "candidates": (item.text,), "extractor": "success-failure-1"}
+        consolidate(bank, [MemoriesExtracted(kind="success", **learned)])
+        assert bank.state().items[item.id].state == "pending"

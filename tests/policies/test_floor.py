@@ -18,7 +18,7 @@ from rbank_es.events import Floor, Hit, MemoriesExtracted, MemoriesRetrieved, Wi
 from rbank_es.exchange import import_paths
 from rbank_es.extraction.candidates import consolidate
 from rbank_es.policies import Bm25V1, Bm25V2, Filters, RankedItem, WordShare
-from rbank_es.policies.retrieval import RetrievalPolicy
+from rbank_es.policies.retrieval_protocol import RetrievalPolicy
 from rbank_es.policies.retrieval_quality import read_cases
 from tests.effort import examples, one_in
 

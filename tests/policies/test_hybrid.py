@@ -291,3 +291,23 @@ def test_what_if_ranks_by_vectors_that_were_recorded_later(tmp_path: Path) -> No
         assert set(change.before) == {"near", "far"}
         assert set(change.after) == {"near", "far", "unsaid"}
         assert not bank.whatif(policies={"retrieval": {"coverage": 0.0, "share_of_best": 0.0}}).retrievals
+
+
+@pytest.mark.parametrize("size", [2, 1_500], ids=["short", "stored apart"])
+def test_an_erased_item_loses_its_vector_too(tmp_path: Path, bank: Bank, size: int) -> None:
+    near, far, query = ([first, *[second] * (size - 1)] for first, second in ((1, 0.25), (0.75, 1), (1, 0.5)))
+    embedded(bank, {"near": near, "far": far}, query=query)
+    bank.erase(item="near")
+    assert kept(bank) == [[False, True], [True]]
+    gone = text_digest(text_of_item(NEAR.text)).encode()
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or gone not in path.read_bytes(), path
+    assert "near" not in ids(bank)
+    bank.check(retrievals=True)
+
+
+def test_a_query_erased_by_its_words_loses_its_vector(bank: Bank) -> None:
+    embedded(bank, {"near": [1, 0]}, query=[1, 0])
+    bank.append(RunStarted(run="r", task=QUERY))
+    bank.erase(text=QUERY)
+    assert kept(bank) == [[True], [False]]

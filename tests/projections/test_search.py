@@ -137,3 +137,9 @@ def test_domains_and_roles_are_known_from_the_first_active_item_that_has_them(tm
     for position, (domains, roles) in known.items():
         with models.as_of(position) as view:
             assert (view.known("domain"), view.known("role")) == (domains, roles), position
+
+
+def test_items_for_the_judge_are_never_found(holding: Open) -> None:
+    """Principles and episodes serve the judge, however many there are and however well they fit."""
+    judges = [item("taxa taxa", src=src, id=f"{src}{n:03}") for n in range(100) for src in ("principle", "episode")]
+    assert ids(holding([*judges, item("taxa and more words than that", id="agent")]), "taxa", 5) == ["agent"]

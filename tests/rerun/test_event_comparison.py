@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rbank_es.context.layer_budgets import LAYER_TABLE
+from rbank_es.context.layer_sections import LAYER_TABLE
 from rbank_es.events import ContextBuilt, Event, LayerUse, LmCalled, RunFinished, RunStarted, StepTaken, ToolCalled
 from rbank_es.rerun.event_comparison import first_difference, hint_for, live_hint
 

@@ -17,7 +17,7 @@ from msgspec import UNSET
 
 from rbank_es.errors import BadInput
 from rbank_es.events import Event, LmCalled, ToolCalled
-from rbank_es.events.event import Timer
+from rbank_es.events.event_envelope import Timer
 from rbank_es.events.run_events import DEFAULT_BOUNDS, RunBounds
 from rbank_es.limits import reply_limits
 from rbank_es.system.token_estimate import estimated_tokens

@@ -22,7 +22,7 @@ from rbank_es import limits
 from rbank_es.bank import Bank
 from rbank_es.errors import BadInput, PositionConflict, QueryFailed, QueryRefused, RBankError, UnknownHandle
 from rbank_es.events import Event, MemoryProposed, Ref, ToolCalled
-from rbank_es.events.event import Timer
+from rbank_es.events.event_envelope import Timer
 from rbank_es.events.redaction import redact, redact_all
 from rbank_es.limits import tool_limits
 from rbank_es.log import ANY

@@ -154,7 +154,7 @@ def read_constraints(given: str | None, paths: Sequence[str]) -> str | None:
     """
     from rbank_es.context.companion_files import companions_of
     from rbank_es.context.constraints import parse_curated
-    from rbank_es.context.layer_budgets import read_text
+    from rbank_es.context.layer_sections import read_text
 
     place = Path(given) if given is not None else companions_of(paths).constraints
     if place is None:
@@ -169,7 +169,7 @@ def read_guide(given: str | None, paths: Sequence[str], source: Source, bank: Ba
     """Return the guide named; else, for the shipped ontology, its own where the bank has none; else None."""
     from rbank_es.context.companion_files import companions_of
     from rbank_es.context.guide_summary import latest_guide
-    from rbank_es.context.layer_budgets import read_text
+    from rbank_es.context.layer_sections import read_text
 
     if given is not None:
         return read_text(Path(given))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rbank_es import limits
 from rbank_es.cli.shared.output import styled, truncate
-from rbank_es.events.event import ERASED
+from rbank_es.events.event_envelope import ERASED
 from rbank_es.events.readable_text import count, safe_line
 
 if TYPE_CHECKING:

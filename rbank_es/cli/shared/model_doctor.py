@@ -14,8 +14,8 @@ import msgspec
 from rbank_es.cli.shared.output import echo, echo_command, echo_fields, echo_heading, echo_json, echo_paragraph, styled
 from rbank_es.errors import BadInput, LmFailed, MissingExtra
 from rbank_es.events.readable_text import count, safe_line
+from rbank_es.models.doctor_time import TryTime
 from rbank_es.models.model_findings import Advice, ModelFindings, TaskSize, Tried, advice, forms_of, most_tokens
-from rbank_es.models.try_time import TryTime
 
 if TYPE_CHECKING:
     from rbank_es.events.server_traits import ServerTraits

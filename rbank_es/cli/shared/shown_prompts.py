@@ -6,7 +6,7 @@ from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from rbank_es.cli.shared.output import echo, echo_command, echo_heading, safe_block, styled
-from rbank_es.events.event import ERASED
+from rbank_es.events.event_envelope import ERASED
 from rbank_es.events.readable_text import count, format_cost, safe_line
 from rbank_es.limits import answer_limits
 

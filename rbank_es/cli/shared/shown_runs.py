@@ -19,7 +19,7 @@ from rbank_es.cli.shared.output import (
     safe_block,
     styled,
 )
-from rbank_es.events.event import ERASED
+from rbank_es.events.event_envelope import ERASED
 from rbank_es.events.readable_text import safe_line
 from rbank_es.events.run_events import judge_label
 

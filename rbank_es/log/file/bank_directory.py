@@ -27,7 +27,7 @@ import msgspec
 from rbank_es import limits
 from rbank_es.errors import BadBankName, BankExists, LimitExceeded, LogUnavailable
 from rbank_es.events import ContentErased
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.log.disk import FAILED, LOCK, System
 from rbank_es.log.file.segments import is_segment
 from rbank_es.log.protocol import ForeignFile

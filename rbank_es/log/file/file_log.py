@@ -20,7 +20,7 @@ from rbank_es.errors import (
     LogUnavailable,
     PositionConflict,
 )
-from rbank_es.events.event import Event, Ref
+from rbank_es.events.event_envelope import Event, Ref
 from rbank_es.log import ancestry, lines
 from rbank_es.log.disk import LOCK, Receipts, System, locked
 from rbank_es.log.file import related_banks, run_index

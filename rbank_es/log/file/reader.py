@@ -28,7 +28,7 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import TYPES, decode_events, unknown_types
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.log import disk, lines
 from rbank_es.log.disk import LOCK, Receipts
 from rbank_es.log.file.segments import (

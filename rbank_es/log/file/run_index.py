@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from rbank_es import limits
 from rbank_es.errors import LogCorruption, UnknownEvent
 from rbank_es.events.codec import decode_events, type_of, unknown_types
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.log import lines
 from rbank_es.log.disk import ProcessCache
 from rbank_es.log.file.position_index import Heads

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rbank_es import limits
 from rbank_es.errors import BadInput
 from rbank_es.events import ContentErased
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.log import groups, lines
 from rbank_es.log.disk import System
 from rbank_es.log.file.bank_directory import ERASING, ErasureJob

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rbank_es import limits
 from rbank_es.errors import LogCorruption
-from rbank_es.events.event import Ref
+from rbank_es.events.event_envelope import Ref
 from rbank_es.log import disk, lines
 from rbank_es.log.disk import System
 from rbank_es.log.erasure import Targets

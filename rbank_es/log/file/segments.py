@@ -19,7 +19,7 @@ from msgspec import Struct
 from rbank_es import limits
 from rbank_es.errors import BankNotFound, LogCorruption, UnknownEvent
 from rbank_es.events.codec import resolved
-from rbank_es.events.event import Event, Ref
+from rbank_es.events.event_envelope import Event, Ref
 from rbank_es.log import lines
 from rbank_es.log.disk import ProcessCache
 from rbank_es.log.protocol import Ancestor

@@ -15,7 +15,7 @@ from psycopg import errors as states
 
 from rbank_es import errors
 from rbank_es.events import ContentErased
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.limits import postgres_limits as limits
 from rbank_es.log import groups
 from rbank_es.log.groups import Clock, Entropy, Prepared

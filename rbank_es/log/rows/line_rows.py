@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from rbank_es.errors import UnknownEvent
 from rbank_es.events.codec import TYPES, type_of, version_of
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.log import lines
 from rbank_es.log.groups import ComposedGroup
 from rbank_es.log.line_transfer import LineGroup

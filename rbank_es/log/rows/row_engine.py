@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
-from rbank_es.events.event import Event
+from rbank_es.events.event_envelope import Event
 from rbank_es.log.file.file_log import ENGINE as FILES
 from rbank_es.log.protocol import EMPTY, Ancestor, EventLog
 from rbank_es.log.rows.row_log import RowLog

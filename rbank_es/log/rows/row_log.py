@@ -15,7 +15,7 @@ import msgspec
 
 from rbank_es import errors, limits
 from rbank_es.events.codec import resolved, type_of, unknown_types
-from rbank_es.events.event import Event, Ref
+from rbank_es.events.event_envelope import Event, Ref
 from rbank_es.log import ancestry, erasure, groups, lines
 from rbank_es.log.disk import locked
 from rbank_es.log.erasure_residue import ResidueSearch, clear_derived

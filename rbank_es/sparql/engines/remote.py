@@ -18,7 +18,7 @@ import msgspec
 
 from rbank_es import __version__, limits
 from rbank_es.errors import BadInput, QueryFailed
-from rbank_es.events.event import Timer
+from rbank_es.events.event_envelope import Timer
 from rbank_es.sparql.engines.endpoint import AGAIN, CHEAPER, Address, failure_of, readable, shown
 from rbank_es.sparql.engines.query_engine import ALL_GRAPHS, CappedRows, Caps, Dataset, QueryEngine
 from rbank_es.sparql.engines.response_bodies import AnswerBody, accepted

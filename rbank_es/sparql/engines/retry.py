@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from rbank_es import limits
-from rbank_es.events.event import Timer
+from rbank_es.events.event_envelope import Timer
 from rbank_es.sparql.engines.query_engine import Caps
 
 Sleep = Callable[[float], None]

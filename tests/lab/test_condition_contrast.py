@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("scipy", reason="the extra [lab] is not installed")
 
-from rbank_es.lab.contrast import Contrast, ContrastResult, TrialValues, conclusion, contrast_results, sides_of
+from rbank_es.lab.condition_contrast import (
+    Contrast,
+    ContrastResult,
+    TrialValues,
+    conclusion,
+    contrast_results,
+    sides_of,
+)
 from rbank_es.lab.learning_curve import unit_curves
 from rbank_es.lab.statistics import holm, interval, paired_permutation
 from rbank_es.lab.trial_units import by_trial

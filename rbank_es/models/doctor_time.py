@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 
-from rbank_es.events.event import Timer
+from rbank_es.events.event_envelope import Timer
 from rbank_es.events.server_traits import ServerTraits
 from rbank_es.models.model_findings import expected_s
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rbank_es.limits import page_limits
-from rbank_es.page.page_text import NOT_RECORDED, Html, amount, element, join, shorten
+from rbank_es.page.escaped_html import NOT_RECORDED, Html, amount, element, join, shorten
 from rbank_es.page.palette import colour_rules
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rbank_es import limits
-from rbank_es.context.layer_budgets import Section, pack_sections
+from rbank_es.context.layer_sections import Section, pack_sections
 from rbank_es.errors import BadInput
 from rbank_es.policies.packed_text import plain, short_count
 
