@@ -146,7 +146,7 @@ class StoppableLog(LogWrapper):
         with self._mutex:
             if self._is_stopped:
                 raise RolloutStopped
-            return self._log.append(events, expected=expected)
+            return super().append(events, expected=expected)
 
     def stop(self) -> None:
         """Refuse all later appends; one that runs now is waited for."""

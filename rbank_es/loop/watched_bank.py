@@ -21,7 +21,7 @@ class WatchedLog(LogWrapper):
 
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         """Append as the log does, then report the group, unless it was a duplicate."""
-        done = self._log.append(events, expected=expected)
+        done = super().append(events, expected=expected)
         if not done.duplicate:
             self._on_events(done.events)
         return done

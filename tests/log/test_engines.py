@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from inspect import Parameter, isfunction, signature
 from itertools import count
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -178,12 +180,23 @@ def test_banks_that_would_be_lost_are_refused(
     assert "would be lost when this command ends" in capfd.readouterr().err
 
 
-def test_a_wrapper_hands_every_call_on_and_closes_the_log() -> None:
-    with Bank.create("memory:") as bank, LogWrapper(bank.log) as log:
-        assert (log.scheme, log.place, log.head(), log.position()) == ("memory", bank.log.place, bank.head(), 2)
-        assert log.append([note("heard")]).last == bank.position == 3
-        with pytest.raises(AttributeError, match="no_such_method"):
-            log.no_such_method()  # type: ignore[attr-defined]
+def test_a_wrapper_hands_every_call_on_with_all_that_it_was_given() -> None:
+    """Called as their signatures say, so that a method that is added later is covered too."""
+    calls: list[tuple[str, list[Any]]] = []
+
+    class Recorder:
+        def __getattr__(self, name: str) -> Callable[..., None]:
+            return lambda *given, **named: calls.append((name, [*given, *named.values()]))
+
+    wrapper = LogWrapper(cast("EventLog", Recorder()))
+    methods = {name: each for name, each in vars(LogWrapper).items() if isfunction(each) and name[0] != "_"}
+    for name, method in methods.items():
+        parameters = list(signature(method).parameters.values())[1:]
+        first = [each.name for each in parameters if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        named = {each.name: each.name for each in parameters if each.name not in first}
+        getattr(wrapper, name)(*first, **named)
+        assert calls.pop() == (name, [*first, *named]) and not calls
+    assert {"append", "close", "sync"} <= methods.keys()
 
 
 def test_nothing_above_the_log_knows_an_engine() -> None:

@@ -131,7 +131,7 @@ class Faulty(LogWrapper):
     def append(self, events: Sequence[Event], *, expected: int | Expected = ANY) -> Appended:
         if self.dead and self.left <= 0:
             raise self.error()
-        done = self._log.append(events, expected=expected)
+        done = super().append(events, expected=expected)
         self.count += 1
         self.left -= 1
         if self.left == 0:
