@@ -35,3 +35,11 @@ def test_of_equals_the_same_namespace_comes_first(vocabulary: Vocabulary) -> Non
     assert vocabulary.nearest(ZOO + "has_part", "property", 2) == (ZOO + "hasPart", FARM + "hasPart")
     assert vocabulary.nearest(FARM + "has_part", "property", 2) == (FARM + "hasPart", ZOO + "hasPart")
     assert vocabulary.nearest("http://elsewhere.org/HasPart", "property", 2) == (FARM + "hasPart", ZOO + "hasPart")
+
+
+def test_closed_vocabularies_have_their_terms_and_no_others(vocabulary: Vocabulary) -> None:
+    known = (RDFS + "subClassOf", RDF + "type", OWL + "sameAs", SKOS + "prefLabel", RDF + "_12")
+    assert all(map(vocabulary.knows_property, known))
+    assert all(map(vocabulary.knows_class, (OWL + "Class", SKOS + "Concept", RDF + "Property")))
+    mistakes = (RDFS + "subclassOf", OWL + "Class", SKOS + "preferredLabel", RDF + "_", RDF + "_x")
+    assert not any(map(vocabulary.knows_property, mistakes))
