@@ -153,3 +153,8 @@ _KEYS = st.text(st.characters(codec="utf-8"), max_size=5)
 )
 def test_toml_is_read_back_as_the_data_that_it_was_written_from(facts: dict[str, Any]) -> None:
     assert tomllib.loads(to_toml(facts)) == facts
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_experiment() -> None:
+    with pytest.raises(BadInput, match="no experiment is called 'E99'; did you mean 'E9'"):
+        load_experiment("E99")

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from rbank_es import Bank
+from rbank_es.answers.health import thinned
 from rbank_es.bank.verdict_review import doubts_at
 from rbank_es.errors import BadInput, BadPoint, NotInBank
 from rbank_es.events import (
@@ -231,3 +232,8 @@ def test_erased_words_are_in_no_answer() -> None:
         }  # fmt: skip
         assert ask_any(opened, "run", run="r")["events"][0]["texts"] == [erased]
         assert ask_any(opened, "text", event="3", path="task")["block"] == erased
+
+
+def test_a_course_is_thinned_to_the_last_of_each_group() -> None:
+    assert thinned(range(10), 3) == [2, 5, 9]
+    assert thinned(range(2), 3) == [0, 1] and thinned([], 3) == []
