@@ -21,6 +21,8 @@ from rbank_es.limits.otlp_limits import OTLP_DEPTH
 Signal = Literal["traces", "logs"]
 _PARTS = {"traces": ("resourceSpans", "scopeSpans", "spans"), "logs": ("resourceLogs", "scopeLogs", "logRecords")}
 _TRACE_DIGITS, _SPAN_DIGITS = 32, 16
+_NO_NUMBERS = ("NaN", "Infinity", "-Infinity")
+"""What JSON has no numbers for, as protobuf's JSON writes them."""
 _NO_PARENT = (None, "", "0" * _SPAN_DIGITS, base64.b64encode(bytes(_SPAN_DIGITS // 2)).decode())
 _REMOTE = 0x200
 """The flag of a span whose parent is in another process."""
@@ -166,6 +168,8 @@ def _value(given: Any, depth: int = OTLP_DEPTH) -> Any:
     if not isinstance(given, dict) or depth == 0:
         return None
     for name, value in given.items():
+        if name == "doubleValue" and value in _NO_NUMBERS:
+            return float(value)
         if name in ("stringValue", "boolValue", "doubleValue"):
             return value if isinstance(value, str | bool | int | float) else None
         if name == "intValue":

@@ -20,11 +20,6 @@ def least(*bounds: int | None) -> int | None:
     return min((each for each in bounds if each is not None), default=None)
 
 
-def shortened(text: str | None, chars: int | None) -> str | None:
-    """Return a text, or its beginning with `…` behind it in at most so many characters; None for None."""
-    return text if text is None or chars is None else cut_words(text, chars)
-
-
 def bounded(found: A, name: str, chars: int | None, whole: dict[str, int | None]) -> A:
     """Return the answer to a question with texts of at most so many characters; `whole` has those of other fields.
 
@@ -62,4 +57,4 @@ def _bounded(value: Any, texts: Texts, chars: int | None, *, is_text: bool) -> A
         return _cut(value, texts, dict.fromkeys(value.__struct_fields__, chars))
     if isinstance(value, tuple) and value:
         return tuple(_bounded(each, texts, chars, is_text=is_text) for each in value)
-    return shortened(value, chars) if is_text and isinstance(value, str) else value
+    return cut_words(value, chars) if is_text and isinstance(value, str) and chars is not None else value

@@ -10,8 +10,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from rbank_es import Bank
+from rbank_es.agents.traces.otlp_body import body_of_json, body_of_protobuf
 from rbank_es.errors import BadImport, BadInput
 from rbank_es.events import LmCalled, NoteLogged, RunFinished, RunJudged, RunStarted, ToolCalled
 from rbank_es.events.codec import event_types
@@ -230,3 +232,14 @@ def test_spans_of_no_agent_make_no_run(bank: Bank, tmp_path: Path) -> None:
     web = [span(1, None, "GET /", {"http.request.method": "GET"}), span(2, 1, "SELECT", {"db.system.name": "x"})]
     report = import_paths(bank, [write(tmp_path / "t.json", [request(web)])])
     assert report.appended == 0 and report.files[0].notes
+
+
+@pytest.mark.parametrize("said", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_no_number_is_the_same_from_protobuf_and_from_json(said: str) -> None:
+    sent = ExportTraceServiceRequest.FromString((SAMPLES / "genai.pb").read_bytes())
+    message = sent.resource_spans[0].scope_spans[0].spans[0]
+    message.attributes.add(key="score").value.double_value = float(said)
+    score = {"key": "score", "value": {"doubleValue": said}}
+    document = json.dumps(request([span(1, None, "lamps", {}) | {"attributes": [score]}])).encode()
+    bodies = [body_of_protobuf(sent.SerializeToString(), "traces"), body_of_json(document, "traces")]
+    assert [repr(body.spans[0].attributes["score"]) for body in bodies] == [repr(float(said))] * 2
