@@ -29,7 +29,7 @@ require_dspy()
 PATIENCE_S = 60
 STEP = rendered({"next_thought": "Look.", "next_tool_name": "mem_search", "next_tool_args": '{"query": "lights"}'})
 LOOP = ("run", "./bank", "--ont", "lights", "--executor", "react", "--lm", "openai/stub", "--api-base")
-TOLD = "rbank-es: interrupted. `{}` was stopped before its end; what it had recorded is kept"
+TOLD = "rbank-es: interrupted. `{}` was stopped before its end; your banks keep what it had recorded"
 QUESTIONS = '[{"id": "one", "question": "How many lights?"}, {"id": "two", "question": "Which harbours?"}]'
 
 

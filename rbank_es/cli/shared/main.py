@@ -138,7 +138,7 @@ def _end(error: BaseException, arguments: Sequence[str], *, debug: bool) -> int:
     if code == INTERRUPTED and not error.args:
         # Whoever ended its own work cleanly has said so, in the arguments.
         stopped = " ".join(["rbank-es", *arguments[:1]])
-        message = f"interrupted. `{stopped}` was stopped before its end; what it had recorded is kept"
+        message = f"interrupted. `{stopped}` was stopped before its end; your banks keep what it had recorded"
     hint = _hint(error, arguments) if message else None
     if debug and message:
         import traceback
